@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from harness.dialects import DIALECTS
+from harness.dialects import dialect_class
 from harness.dialects.base import Dialect, looks_like_error
 from harness.events import Event, Note
 from harness.jsontext import Undecodable, decode
@@ -38,7 +38,7 @@ class Reducer:
     """Feed it the body in pieces. Keeping the events is up to the caller, so memory is bounded by the message."""
 
     def __init__(self, dialect: str | Dialect = "chat", observer: Observer | None = None) -> None:
-        self.dialect: Dialect = DIALECTS[dialect]() if isinstance(dialect, str) else dialect
+        self.dialect: Dialect = dialect_class(dialect)() if isinstance(dialect, str) else dialect
         self.parser: SSEParser | LineParser = SSEParser() if self.dialect.framing == "sse" else LineParser()
         self.fold = MessageFold()
         self.observer = observer
