@@ -5,6 +5,7 @@
     │   └── ConfigError   (2)    a configuration file: names the file and the key
     └── NotMeasured       (3)    the endpoint could not be measured: no verdict either way
         └── RecordingError (3)   a request or its stream broke; what had arrived is kept
+            └── SecretFound (3)  what came holds a key: refused, and nothing of it stays on disk
 
 An exception says "we could not find out". A difference between streams is a Finding, never an exception.
 """
@@ -53,4 +54,19 @@ class NotMeasured(HarnessError):
 
 
 class RecordingError(NotMeasured):
-    """A request got no response at all, or was refused before any byte could be kept."""
+    """A request got no response at all, or was refused before any byte could be kept.
+
+    `reason` says why in a word: connect, dns, tls, proxy, reset, cut, protocol-error, timeout:first-event,
+    timeout:total, secret.
+    """
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
+class SecretFound(RecordingError):
+    """A body or sidecar holds the value of a key: it is refused (DESIGN, "Safety")."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, reason="secret")
