@@ -98,7 +98,7 @@ class Audio(msgspec.Struct, gc=False, tag_field="kind", tag="audio"):
 
 
 class Finish(msgspec.Struct, gc=False, tag_field="kind", tag="finish"):
-    """Why the answer ended: `reason` normalised (stop, length, tool_calls, content_filter, error, other), `raw` as sent."""
+    """Why the answer ended: `reason` is stop, length, tool_calls, content_filter, error or other; `raw` is as sent."""
 
     choice: int
     reason: str
@@ -155,7 +155,7 @@ Event = (
     Start | Text | Reasoning | Refusal | ToolCall | Item | Audio | Finish | Usage | Error | End | Ping | Unknown
 )  # fmt: skip
 KINDS: dict[str, type[Event]] = {
-    cls.__struct_config__.tag: cls
+    str(cls.__struct_config__.tag): cls
     for cls in (Start, Text, Reasoning, Refusal, ToolCall, Item, Audio, Finish, Usage, Error, End, Ping, Unknown)
 }
 

@@ -1,14 +1,15 @@
-"""JSON in and out, exactly: decoding that copes with what servers really send, and writing that copes with all of it."""
+"""JSON in and out, exactly: decoding that copes with what servers send, writing that copes with all of it."""
 
 from __future__ import annotations
 
 import json
+import reprlib
 from typing import Any
 
 import msgspec
 
-_DECODE = msgspec.json.Decoder().decode
-BIG = 1 << 53  # beyond this a number's text is checked: decoders differ there
+decode_strict = msgspec.json.Decoder().decode
+STRICT_ERRORS = (ValueError, RecursionError)  # msgspec.DecodeError is a ValueError
 
 
 class Undecodable(ValueError):
@@ -16,18 +17,34 @@ class Undecodable(ValueError):
 
 
 def decode(data: bytes) -> Any:
-    """Decode strictly, else tolerantly (NaN, lone surrogates, invalid UTF-8 as replacement characters).
+    """Decode strictly, else tolerantly (`decode_tolerant`). Raises Undecodable. Integers are exact."""
+    try:
+        return decode_strict(data)
+    except STRICT_ERRORS:
+        return decode_tolerant(data)[0]
 
-    Raises Undecodable. Integers are exact.
+
+def decode_tolerant(data: bytes) -> tuple[Any, str]:
+    """Decode what the strict decoder refused: lone surrogates, NaN, invalid UTF-8 as replacement characters.
+
+    Returns the value and the note code that says what was tolerated ("" if nothing). Raises Undecodable.
     """
+    problem = ""
     try:
-        return _DECODE(data)
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        pass
+        text = data.decode()
+    except UnicodeDecodeError:
+        text, problem = data.decode("utf-8", "replace"), "sse.invalid-utf8"
+    constants: list[str] = []
+
+    def constant(name: str) -> float:
+        constants.append(name)
+        return float(name.replace("Infinity", "inf"))
+
     try:
-        return json.loads(data.decode("utf-8", "replace"))
+        value = json.loads(text, parse_constant=constant)
     except (ValueError, RecursionError) as exc:
         raise Undecodable(str(exc)) from None
+    return value, problem or ("sse.json-constant" if constants else "")
 
 
 def as_text(value: Any) -> str:
@@ -35,7 +52,7 @@ def as_text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, RecursionError, TypeError):
-        return repr(value)[:1000]
+        return reprlib.repr(value)  # bounded in depth: repr would raise again
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:

@@ -31,7 +31,7 @@ class Provenance(msgspec.Struct, kw_only=True, omit_defaults=False):
 
 
 class Sent(msgspec.Struct, kw_only=True):
-    """The request that was sent, without its secrets. `shape_sha256` is of the request file's bytes, null if unknown."""
+    """The request that was sent, without secrets. `shape_sha256` is of the request file's bytes, null if unknown."""
 
     method: str = "POST"
     path: str = ""
@@ -47,7 +47,7 @@ class Read(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Recording(msgspec.Struct, kw_only=True):
-    """One response. `status` is null and `headers` empty when unknown (a bare file); names of headers are lower case."""
+    """One response. `status` is null, `headers` empty when unknown (a bare file); header names are lower case."""
 
     body: bytes
     reads: list[Read] = []

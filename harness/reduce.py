@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from harness.dialects import dialect_class
 from harness.dialects.base import Dialect, looks_like_error
 from harness.events import Event, Note
-from harness.jsontext import Undecodable, decode
+from harness.jsontext import STRICT_ERRORS, Undecodable, decode, decode_strict, decode_tolerant
 from harness.message import Message, MessageFold
 from harness.sse import LineParser, ServerSentEvent, SSEParser, StrayLine
 
@@ -43,6 +43,7 @@ class Reducer:
         self.fold = MessageFold()
         self.observer = observer
         self.finished = False
+        self.milder: set[str] = set()  # notes that came up only where readers are told to ignore what they mark
         self._dispatched = 0
         self._stray: list[StrayLine] = []
         self._stray_bytes = 0
@@ -102,12 +103,17 @@ class Reducer:
             self._text(data, sse, out, via)
             return
         try:
-            payload = decode(data)
-        except Undecodable:
-            if sse.lines and via == "data" and self._glued(sse, out):
+            payload = decode_strict(data)
+        except STRICT_ERRORS:
+            try:
+                payload, problem = decode_tolerant(data)
+            except Undecodable:
+                if sse.lines and via == "data" and self._glued(sse, out):
+                    return
+                self._text(data, sse, out, via)
                 return
-            self._text(data, sse, out, via)
-            return
+            if problem:
+                self._note(problem, sse.at, sse.length)
         if dialect.ended or dialect.failed:
             if not dialect.ended:
                 dialect.after_error(payload, sse, out)
@@ -127,6 +133,8 @@ class Reducer:
         before = len(out)
         is_marker = data.strip() == dialect.marker
         if dialect.ended or (dialect.failed and not is_marker):
+            if dialect.ended and data.strip() == dialect.trailer:
+                return
             if is_marker:
                 self._note("end.marker-repeated", sse.at, sse.length)
             self._after(data, sse)
@@ -138,6 +146,12 @@ class Reducer:
         elif sse.event == "error":
             dialect.fail(data.decode("utf-8", "replace"), sse, out)
         else:
+            # RULES: milder in an event whose name the dialect does not know: readers skip it by its name.
+            if sse.event and sse.event not in dialect.event_names and dialect.event_names:
+                if "sse.data-not-json" not in dialect.notes.by_code:
+                    self.milder.add("sse.data-not-json")
+            else:
+                self.milder.discard("sse.data-not-json")
             self._note("sse.data-not-json", sse.at, sse.length, _shown(data))
         if self.observer is not None:
             self.observer.text(data, sse, out[before:], via)
@@ -179,7 +193,7 @@ class Reducer:
             self._event(part, out, "unterminated")
 
     def _readable(self, data: bytes) -> bool:
-        if data.strip() == self.dialect.marker:
+        if data.strip() in (self.dialect.marker, self.dialect.trailer):
             return True
         try:
             return isinstance(decode(data), dict)

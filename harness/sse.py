@@ -114,16 +114,22 @@ class SSEParser:
                     add(ServerSentEvent(block[6:], "", last_id, at, size + 1))
                     at += size + 2
                     continue
-            elif block[:7] == b"event: " and size <= LONG_LINE and (end := block.find(b"\n", 7)) > 7:
-                if block[end : end + 7] == b"\ndata: " and block.find(b"\n", end + 7) < 0 and block[end + 7 :].strip():
-                    name = block[7:end]
-                    kind = names.get(name)
-                    if kind is None:
-                        kind = self._name(name)
-                        self.seen.setdefault("event-name", (at, end))
-                    add(ServerSentEvent(block[end + 7 :], kind, last_id, at, size + 1))
-                    at += size + 2
-                    continue
+            elif (
+                block[:7] == b"event: "
+                and size <= LONG_LINE
+                and (end := block.find(b"\n", 7)) > 7
+                and block[end : end + 7] == b"\ndata: "
+                and block.find(b"\n", end + 7) < 0
+                and block[end + 7 :].strip()
+            ):
+                name = block[7:end]
+                kind = names.get(name)
+                if kind is None:
+                    kind = self._name(name)
+                    self.seen.setdefault("event-name", (at, end))
+                add(ServerSentEvent(block[end + 7 :], kind, last_id, at, size + 1))
+                at += size + 2
+                continue
             self._block(block, at, out)
             last_id = self._last_id
             at += size + 2

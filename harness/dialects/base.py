@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from harness.events import End, Error, Event, Note
+from harness.jsontext import as_text
 from harness.sse import ServerSentEvent
 
 JSON_TYPES = {
@@ -38,6 +39,8 @@ class Dialect:
     name: ClassVar[str]
     framing: ClassVar[Literal["sse", "ndjson"]] = "sse"
     marker: ClassVar[bytes | None] = None
+    trailer: ClassVar[bytes | None] = None  # text the vendor itself sends after its end: it says nothing more
+    event_names: ClassVar[frozenset[str]] = frozenset()  # the documented SSE event names, if the dialect has any
 
     def __init__(self) -> None:
         self.notes = Notes()
@@ -104,6 +107,11 @@ def integer(value: Any) -> int | None:
     if type(value) is float and value.is_integer():
         return int(value)
     return None
+
+
+def as_string(value: Any) -> str | None:
+    """The value as a string: null stays null, another type is written as JSON text."""
+    return value if value is None or type(value) is str else as_text(value)
 
 
 def first_integer(members: dict[Any, Any], *names: str) -> int | None:

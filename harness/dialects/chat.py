@@ -175,14 +175,14 @@ class Chat(Dialect):
         """Content as a list of parts (Mistral): text parts are text, thinking parts are reasoning (case 057)."""
         self.notes.add("text.not-a-string", at, length, f"content is {as_text(value)[:60]}")
         for part in value if type(value) is list else [value]:
+            kind: Any = None
+            text: Any = None
             if type(part) is str:
                 kind, text = "text", part
             elif type(part) is dict:
                 kind = part.get("type")
                 inner = part.get(kind) if type(kind) is str else None
                 text = inner if inner is not None else part.get("text")
-            else:
-                kind, text = None, None
             if type(text) is list:
                 text = "".join(p["text"] for p in text if type(p) is dict and type(p.get("text")) is str)
             if type(text) is not str or kind not in ("text", "output_text", "thinking", "reasoning", "refusal"):

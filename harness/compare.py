@@ -1,0 +1,363 @@
+"""Structure x structure -> findings. The only module that knows deepdiff, and only ever on structures.
+
+Every changed path is owned by the most specific rule, which swallows its children: one cause, one finding (DESIGN).
+Losing is worse than gaining; what both sides have is listed as shared. Source: RULES, section 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from deepdiff import DeepDiff
+
+from harness.catalogue import CATALOGUE, F, N
+from harness.findings import Evidence, Finding, Severity
+from harness.rules import explained, in_order, message_of, note_finding, rule_of, severity_of
+from harness.structure import Structure
+
+REJECTED = (400, 405, 413, 415, 422, 501)
+_MISSING = object()
+
+
+class Comparison(msgspec.Struct, kw_only=True):
+    """What came of one shape. `not_measured` is a reason, "" if the comparison says something."""
+
+    findings: list[Finding] = []
+    shared: list[str] = []
+    remarks: list[str] = []
+    not_measured: str = ""
+
+
+class Change(msgspec.Struct, kw_only=True):
+    """All that changed below one owned path: values there on both sides, members lost and gained."""
+
+    path: str
+    baseline: Any
+    candidate: Any
+    lost: list[str]
+    gained: list[str]
+    base: Structure
+    cand: Structure
+
+
+def compare(baseline: Sequence[Structure], candidate: Structure, *, shape: str = "", take: int = 1) -> Comparison:
+    """Compare a candidate with the takes of a baseline, the first of which is the norm (DESIGN, "Envelope").
+
+    `take` numbers the candidate's recording in the evidence.
+    """
+    base = baseline[0]
+    takes = [base, *(other for other in baseline[1:] if _joins(base, other))]
+    ours, theirs = base.get("result"), candidate.get("result")
+    if ours == "error":
+        if theirs == "error":
+            return _errors(takes, candidate, take)
+        if shape == "error":
+            return Comparison(findings=[_finding(_change("result", base, candidate), "error.swallowed", F, take)])
+        return Comparison(not_measured="the baseline failed")
+    if ours != "ok":
+        return Comparison(not_measured=f"the baseline's stream is no answer ({ours})")
+    status = candidate.get("http.status", 200)
+    if theirs == "error" and status >= 400:
+        if status in REJECTED:
+            return Comparison(findings=[_finding(_change("http.status", base, candidate), "http.rejected", F, take)])
+        return Comparison(not_measured=f"HTTP {status}")
+    findings = _notes(takes, candidate, take)
+    if theirs == "ok":
+        findings += _differences(takes, candidate, take)
+    findings = _without_explained(findings, base, candidate)
+    shared = sorted(set(candidate.notes) & set(base.notes) - explained(candidate.notes))
+    return Comparison(findings=in_order(findings), shared=shared, remarks=_remarks(base, candidate))
+
+
+def _joins(first: Structure, other: Structure) -> bool:
+    """A further take joins the envelope unless it has a fatal note that the first lacks, or failed."""
+    if other.get("result") != first.get("result"):
+        return False
+    return not any(severity_of(other, code) is F for code in other.notes if code not in first.notes)
+
+
+def _notes(takes: Sequence[Structure], candidate: Structure, take: int) -> list[Finding]:
+    """Notes that no take of the baseline has, or has milder."""
+    out = []
+    for code in candidate.notes:
+        if rule_of(code).side != "note":
+            continue
+        known = [severity_of(other, code).rank for other in takes if code in other.notes]
+        if not known or max(known) < severity_of(candidate, code).rank:
+            out.append(note_finding(candidate, code, takes[0], take))
+    return out
+
+
+def _without_explained(findings: list[Finding], base: Structure, candidate: Structure) -> list[Finding]:
+    """Drop what another finding, or a note of the candidate that both share, explains (RULES, section 4)."""
+    codes = {finding.rule for finding in findings}
+    hidden = explained(codes | set(candidate.notes)) | {
+        twin for cause, twin in SAME_CAUSE if cause in codes | set(candidate.notes)
+    }
+    return [finding for finding in findings if finding.rule not in hidden]
+
+
+# A note and a difference that read the same bytes: the first speaks for both.
+SAME_CAUSE = [
+    ("finish.stop-with-calls", "finish.differs"),
+    ("finish.unknown-value", "finish.differs"),
+    ("error.finish-reason", "finish.differs"),
+    ("finish.calls-without-call", "finish.differs"),
+    ("tool.whole-call", "tool.arguments-split"),
+    ("usage.repeated", "usage.position"),
+    ("usage.in-choice", "usage.position"),
+    ("usage.missing", "usage.counters"),
+    ("usage.missing", "usage.details"),
+    ("chunk.delta-null", "chunk.first-content"),
+    ("text.not-a-string", "chunk.first-content"),
+    ("reasoning.in-text", "reasoning.field"),
+]
+
+
+def _differences(takes: Sequence[Structure], candidate: Structure, take: int) -> list[Finding]:
+    """Difference rules over the facts that changed."""
+    out = []
+    for change, code in _changes(takes, candidate):
+        judged = JUDGES[code](change) if code in JUDGES else (code, CATALOGUE[code].severity)
+        if judged is not None and not (judged[0] in candidate.notes and rule_of(judged[0]).side == "note"):
+            out.append(_finding(change, judged[0], judged[1], take))
+    return out
+
+
+def _changes(takes: Sequence[Structure], candidate: Structure) -> list[tuple[Change, str]]:
+    """Owned paths that changed against the first take, in no take's set of values, with the rule that owns them."""
+    base = takes[0]
+    owned: dict[str, tuple[str, list[str], list[str]]] = {}
+    ours = {"wire": {k: v for k, v in base.wire.items() if k != "notes"}, "behaviour": base.behaviour}
+    theirs = {"wire": {k: v for k, v in candidate.wire.items() if k != "notes"}, "behaviour": candidate.behaviour}
+    diff = DeepDiff(ours, theirs, view="tree")
+    for kind, levels in diff.items():
+        for level in levels:
+            parts = [str(part) for part in level.path(output_format="list")]
+            for path in _leaves(parts, level.t1 if kind != "dictionary_item_added" else level.t2):
+                value = _at(theirs, path)
+                if any(_same(value, _at({"wire": other.wire, "behaviour": other.behaviour}, path)) for other in takes):
+                    continue
+                owner = OWNERS.owner(path)
+                if owner is None:
+                    continue
+                code, lost, gained = owned.setdefault(owner.path, (owner.code, [], []))
+                (gained if value is not _MISSING else lost).append(path[-1])
+    changes = []
+    for owned_path, (code, lost, gained) in owned.items():
+        change = _change(owned_path, base, candidate)
+        change.lost, change.gained = lost, gained
+        changes.append((change, code))
+    return changes
+
+
+def _leaves(path: list[str], value: Any) -> list[list[str]]:
+    if isinstance(value, dict) and value:
+        return [leaf for key, inner in value.items() for leaf in _leaves([*path, key], inner)]
+    return [path]
+
+
+def _at(tree: Any, path: Sequence[str]) -> Any:
+    for part in path:
+        if not isinstance(tree, dict) or part not in tree:
+            return _MISSING
+        tree = tree[part]
+    return tree
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or (type(one) is type(other) and bool(one == other))
+
+
+class _Owners:
+    """Which rule owns a path: the one with the longest path that it lies on or under."""
+
+    def __init__(self) -> None:
+        self.by_path = {
+            tuple(f"wire.{rule.path}".split(".")) if not rule.path.startswith("behaviour")
+            else tuple(rule.path.split(".")): rule
+            for rule in CATALOGUE.values() if rule.path
+        }  # fmt: skip
+
+    def owner(self, path: Sequence[str]) -> Any:
+        """The rule, or None where nobody judges the path (notes speak for it, or it is free to vary)."""
+        for end in range(len(path), 1, -1):
+            rule = self.by_path.get(tuple(path[:end]))
+            if rule is not None:
+                return rule
+        return None
+
+
+OWNERS = _Owners()
+
+
+def _change(path: str, base: Structure, cand: Structure) -> Change:
+    if path.startswith("behaviour."):
+        ours, theirs = (_at({"behaviour": side.behaviour}, path.split(".")) for side in (base, cand))
+        ours, theirs = (None if value is _MISSING else value for value in (ours, theirs))
+    else:
+        ours, theirs = base.get(path), cand.get(path)
+    return Change(path=path, baseline=ours, candidate=theirs, lost=[], gained=[], base=base, cand=cand)
+
+
+def _value(value: Any) -> Any:
+    """A set of facts as a JSON list; anything else as it is."""
+    if isinstance(value, dict) and value and all(inner is True for inner in value.values()):
+        return sorted(value)
+    return value
+
+
+def _finding(change: Change, code: str, severity: Severity, take: int) -> Finding:
+    evidence = []
+    rule = rule_of(code)
+    for side, structure, number in (("baseline", change.base, 1), ("candidate", change.cand, take)):
+        at, length = structure.where.get(change.path) or structure.where.get(rule.path) or (0, structure.size)
+        evidence.append(Evidence(side=side, take=number, at=at, length=length))  # type: ignore[arg-type]
+    prefix = "" if change.path.startswith("behaviour.") else "wire."
+    message = message_of(
+        rule, baseline=change.baseline, candidate=change.candidate, lost=", ".join(sorted(change.lost)),
+        detail=change.candidate,
+    )  # fmt: skip
+    return Finding(
+        rule=code, severity=severity, path=prefix + change.path, baseline=_value(change.baseline),
+        candidate=_value(change.candidate), message=message, remedy=rule.remedy, evidence=evidence,
+    )  # fmt: skip
+
+
+# -- judges: a change of an owned path -> (code, severity), or None if it is no finding ------------------------------
+
+Judged = tuple[str, Severity] | None
+
+
+def _finish(change: Change) -> Judged:
+    ours, theirs = change.base.get("finish.class", {}), change.cand.get("finish.class", {})
+    if ours == theirs or not {*ours, *theirs} <= {"stop", "tool_calls"}:
+        return None  # the same meaning, or stop by length or filter: the model's affair
+    called = bool(change.base.behaviour["calls"]), bool(change.cand.behaviour["calls"])
+    return ("finish.differs", N) if called[0] == called[1] else None
+
+
+def _length(change: Change) -> Judged:
+    hidden = "length" in change.base.get("finish.class", {}) and change.cand.get("limit.reached") is True
+    return ("finish.length-hidden", F) if hidden and "length" not in change.cand.get("finish.class", {}) else None
+
+
+def _lost(code: str) -> Callable[[Change], Judged]:
+    """A finding only if the candidate lacks members that the baseline has."""
+    return lambda change: (code, CATALOGUE[code].severity) if change.lost else None
+
+
+def _reasoning(change: Change) -> Judged:
+    return ("reasoning.field", N) if change.baseline and change.candidate and change.lost else None
+
+
+def _usage_position(change: Change) -> Judged:
+    return ("usage.position", N) if change.baseline and change.candidate and change.gained else None
+
+
+def _usage_repeated(change: Change) -> Judged:
+    return ("usage.repeated", N) if change.baseline is False and change.candidate is True else None
+
+
+def _usage_present(change: Change) -> Judged:
+    if change.candidate is True:
+        return ("usage.added", CATALOGUE["usage.added"].severity)
+    return ("usage.missing", CATALOGUE["usage.missing"].severity)
+
+
+def _usage_members(code: str) -> Callable[[Change], Judged]:
+    def judge(change: Change) -> Judged:
+        kept = change.cand.get("usage.present") and change.base.get("usage.present")
+        return (code, CATALOGUE[code].severity) if kept and change.lost else None
+
+    return judge
+
+
+def _first_content(change: Change) -> Judged:
+    return ("chunk.first-content", CATALOGUE["chunk.first-content"].severity) if change.candidate else None
+
+
+def _split(change: Change) -> Judged:
+    both = change.baseline and change.candidate and change.gained
+    return ("tool.arguments-split", CATALOGUE["tool.arguments-split"].severity) if both else None
+
+
+def _argument_types(change: Change) -> Judged:
+    for tool, keys in (change.baseline or {}).items():
+        for key, types in keys.items():
+            theirs = (change.candidate or {}).get(tool, {}).get(key)
+            if theirs is not None and not set(theirs) <= set(types):
+                return ("tool.argument-types", CATALOGUE["tool.argument-types"].severity)
+    return None
+
+
+def _forced(change: Change) -> Judged:
+    asked = change.cand.asked
+    demanded = asked is not None and asked.tool_choice in ("required", "named")
+    return ("tool.forced-call-missing", F) if demanded and not change.candidate else None
+
+
+def _after_error(change: Change) -> Judged:
+    if not isinstance(change.baseline, bool) or not isinstance(change.candidate, bool):
+        return None  # one of them failed by status: nothing is due
+    return ("end.marker-after-error", F if change.baseline else N)
+
+
+def _error_lost(change: Change) -> Judged:
+    return ("error.fields", N) if change.lost else None
+
+
+def _never(change: Change) -> Judged:
+    return None  # judged before facts are compared one by one
+
+
+JUDGES: dict[str, Callable[[Change], Judged]] = {
+    "finish.differs": _finish,
+    "finish.length-hidden": _length,
+    "reasoning.field": _reasoning,
+    "reasoning.signature-missing": _lost("reasoning.signature-missing"),
+    "usage.position": _usage_position,
+    "usage.repeated": _usage_repeated,
+    "usage.added": _usage_present,
+    "usage.counters": _usage_members("usage.counters"),
+    "usage.details": _usage_members("usage.details"),
+    "chunk.first-content": _first_content,
+    "tool.arguments-split": _split,
+    "tool.argument-types": _argument_types,
+    "tool.forced-call-missing": _forced,
+    "end.marker-after-error": _after_error,
+    "error.fields": _error_lost,
+    "error.swallowed": _never,
+    "http.rejected": _never,
+}
+
+
+def _errors(takes: Sequence[Structure], candidate: Structure, take: int) -> Comparison:
+    """Failure x failure: the error facts alone."""
+    findings = []
+    for change, code in _changes(takes, candidate):
+        if not (change.path.startswith("error.") or change.path == "end.marker-after-error"):
+            continue
+        if change.baseline is None or change.candidate is None:
+            continue  # unknown on one side
+        judged = JUDGES[code](change) if code in JUDGES else (code, CATALOGUE[code].severity)
+        if judged is not None:
+            findings.append(_finding(change, judged[0], judged[1], take))
+    codes = {finding.rule for finding in findings}
+    if "error.envelope" in codes:  # another envelope has other fields: one cause
+        findings = [finding for finding in findings if finding.rule not in ("error.fields", "error.code-type")]
+    shared = sorted({"error.in-stream"} & candidate.notes.keys() & takes[0].notes.keys())
+    return Comparison(findings=in_order(findings), shared=shared)
+
+
+def _remarks(base: Structure, candidate: Structure) -> list[str]:
+    """What the model did differently: shown, never scored."""
+    out = []
+    ours, theirs = base.behaviour, candidate.behaviour
+    if ours["calls"] != theirs["calls"]:
+        out.append(f"the model made {theirs['calls']} calls; on the baseline {ours['calls']}")
+    if theirs["prose-before-call"] and not ours["prose-before-call"]:
+        out.append("the model wrote text before its call; on the baseline it did not")
+    return out

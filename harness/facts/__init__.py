@@ -1,0 +1,18 @@
+"""Facts of a stream, one file for each dialect."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from harness.facts.base import Facts
+
+BUILT_IN = {"chat": "ChatFacts"}
+
+
+def facts_for(dialect: str) -> Facts:
+    """A new Facts object for the dialect; the common facts alone where there is no class of its own."""
+    name = BUILT_IN.get(dialect)
+    if name is None:
+        return Facts()
+    found: type[Facts] = getattr(import_module(f"harness.facts.{dialect}"), name)
+    return found()
