@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 from deepdiff import DeepDiff
+from deepdiff.helper import notpresent
 
 from harness.catalogue import CATALOGUE, F, N
 from harness.findings import Evidence, Finding, Severity
@@ -54,7 +55,10 @@ def compare(baseline: Sequence[Structure], candidate: Structure, *, shape: str =
         if theirs == "error":
             return _errors(takes, candidate, take)
         if shape == "error":
-            return Comparison(findings=[_finding(_change("result", base, candidate), "error.swallowed", F, take)])
+            swallowed = _finding(_change("result", base, candidate), "error.swallowed", F, take)
+            notes = [] if theirs == "nothing" else _notes(takes, candidate, take)
+            found = _without_explained([swallowed, *notes], base, candidate)
+            return Comparison(findings=in_order(found))
         return Comparison(not_measured="the baseline failed")
     if ours != "ok":
         return Comparison(not_measured=f"the baseline's stream is no answer ({ours})")
@@ -132,11 +136,11 @@ def _changes(takes: Sequence[Structure], candidate: Structure) -> list[tuple[Cha
     owned: dict[str, tuple[str, list[str], list[str]]] = {}
     ours = {"wire": {k: v for k, v in base.wire.items() if k != "notes"}, "behaviour": base.behaviour}
     theirs = {"wire": {k: v for k, v in candidate.wire.items() if k != "notes"}, "behaviour": candidate.behaviour}
-    diff = DeepDiff(ours, theirs, view="tree")
-    for kind, levels in diff.items():
+    # Threshold 0: dicts without a common key are still compared member by member.
+    for levels in DeepDiff(ours, theirs, view="tree", threshold_to_diff_deeper=0).values():
         for level in levels:
             parts = [str(part) for part in level.path(output_format="list")]
-            for path in _leaves(parts, level.t1 if kind != "dictionary_item_added" else level.t2):
+            for path in _leaves(parts, level.t1) + _leaves(parts, level.t2):
                 value = _at(theirs, path)
                 if any(_same(value, _at({"wire": other.wire, "behaviour": other.behaviour}, path)) for other in takes):
                     continue
@@ -144,7 +148,9 @@ def _changes(takes: Sequence[Structure], candidate: Structure) -> list[tuple[Cha
                 if owner is None:
                     continue
                 code, lost, gained = owned.setdefault(owner.path, (owner.code, [], []))
-                (gained if value is not _MISSING else lost).append(path[-1])
+                members = gained if value is not _MISSING else lost
+                if path[-1] not in members:
+                    members.append(path[-1])
     changes = []
     for owned_path, (code, lost, gained) in owned.items():
         change = _change(owned_path, base, candidate)
@@ -154,6 +160,9 @@ def _changes(takes: Sequence[Structure], candidate: Structure) -> list[tuple[Cha
 
 
 def _leaves(path: list[str], value: Any) -> list[list[str]]:
+    """Paths of the plain values at or below the path; none where the side has nothing there."""
+    if value is notpresent:
+        return []
     if isinstance(value, dict) and value:
         return [leaf for key, inner in value.items() for leaf in _leaves([*path, key], inner)]
     return [path]

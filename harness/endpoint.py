@@ -40,7 +40,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     shape_sha256: str | None = None
 
     def __repr__(self) -> str:
-        # Test runners and loggers print reprs: credentials stand in the headers, often in the query, and may in the body.
+        # Test runners and loggers print reprs, and credentials stand in the headers, in queries, even in bodies.
         return f"Endpoint({self.provider or '?'}: {self.method} {self.where}{urlsplit(self.url).path})"
 
     @property

@@ -83,7 +83,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 class ShapeResult(msgspec.Struct, kw_only=True):
     """One shape of a gate: its outcome and why. `takes` counts the candidate's recordings that were judged.
 
-    `shared` lists rule codes both sides have; `remarks` are unscored sentences (model behaviour, what was not compared).
+    `shared` lists rule codes both sides have; `remarks` are unscored sentences (model behaviour).
     """
 
     shape: str
@@ -100,7 +100,7 @@ class AcceptanceUse(msgspec.Struct, frozen=True, kw_only=True):
 
     rule: str
     shape: str | None
-    state: Literal["used", "stale", "expired", "unmeasured"]
+    state: Literal["used", "stale", "expired"]
 
 
 class Report(msgspec.Struct, kw_only=True):

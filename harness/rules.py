@@ -1,4 +1,4 @@
-"""Rules at work: from a stream's notes to findings, one cause one finding. The catalogue itself is data (catalogue.py)."""
+"""Rules at work: from a stream's notes to findings, one cause one finding. The catalogue is data (catalogue.py)."""
 
 from __future__ import annotations
 

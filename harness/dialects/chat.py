@@ -211,8 +211,9 @@ class Chat(Dialect):
             function = entry.get("function")
             if type(function) is dict:
                 arguments = function.get("arguments")
-                out.append(ToolCall(number, position, entry.get("index"), _text(entry.get("id")),
-                                    _text(function.get("name")), _text(arguments), True, sse.at, sse.length))  # fmt: skip
+                call_id, name = _text(entry.get("id")), _text(function.get("name"))
+                out.append(ToolCall(number, position, entry.get("index"), call_id, name, _text(arguments), True,
+                                    sse.at, sse.length))  # fmt: skip
 
     def _calls(self, number: int, value: Any, at: int, length: int, out: list[Event]) -> None:
         state = self._choice(number)

@@ -412,9 +412,9 @@ class Facts:
         if asked.logprobs and not self.logprobs:
             self.note("logprobs.missing", *tail)
         reason = message.finish_reason
-        if asked.json_output and reason == "stop" and message.text.strip() and not message.tool_calls:
-            if complete_at(message.text) != len(message.text.rstrip()):
-                self.note("structured.not-json", *self._first("text"))
+        answered = asked.json_output and reason == "stop" and message.text.strip() and not message.tool_calls
+        if answered and complete_at(message.text) != len(message.text.rstrip()):
+            self.note("structured.not-json", *self._first("text"))
         if reason == "stop" and any(stop and stop in message.text for stop in asked.stop):
             self.note("stop.text-included", *self._first("text"))
         used = message.usage.output_tokens if message.usage else None
