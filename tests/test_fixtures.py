@@ -23,7 +23,7 @@ IMPORTED = ("dynamo", "litellm", "litellm-over-anthropic", "transformers", "vllm
 SYNTHETIC = ("alibaba-compatible", "dashscope", "ollama", "openai")
 BODIES = sorted(FIXTURES.glob("*/*.sse"))
 PARIS = {"city": "Paris", "unit": "celsius"}
-ZURICH = {"city": "Zürich", "unit": "celsius"}
+ILE = {"city": "Paris, Île-de-France", "unit": "celsius"}
 SCRIPTED = "Hello there! This is a small "
 
 
@@ -67,30 +67,30 @@ SAID = {
     "dynamo/stop": Said(SCRIPTED, None, "stop", (7, 12)),
     "dynamo/error": Said("tick tock tick t", error="Internal server error"),
     "openai/text": Said("Good morning! Καλημέρα from a café in 東京", None, "stop", (14, 19)),
-    "openai/tool-call": Said("", ("call_0SynthZurich0Weather01", "get_weather", ZURICH), "tool_calls", (71, 20)),
+    "openai/tool-call": Said("", ("call_0SynthParis00Weather01", "get_weather", ILE), "tool_calls", (71, 20)),
     "openai/stop": Said("one two three ", None, "stop", (15, 5)),
-    "openai/error": Said(error="tool_choice names 'no_such_tool'"),
-    "dashscope/text": Said("早上好！今天的茶是龙井", None, "stop", (16, 23)),
-    "dashscope/tool-call": Said("", ("call_5a1e7e5701c0ffee00bead", "get_weather", ZURICH), "tool_calls", (158, 24)),
+    "openai/error": Said(error="tool_choice names 'get_time'"),
+    "dashscope/text": Said("早上好，今天的茶是龙井", None, "stop", (16, 23)),
+    "dashscope/tool-call": Said("", ("call_5a1e7e5701c0ffee00bead", "get_weather", ILE), "tool_calls", (158, 24)),
     # Cut by the model: the text as it came, never repaired.
     "dashscope/tool-call.2": Said(
         "",
-        ("call_5a1e7e5702c0ffee00bead", "get_weather", '{"city": "Zürich", "unit": "celsius"'),
+        ("call_5a1e7e5702c0ffee00bead", "get_weather", '{"city": "Paris, Île-de-France", "unit": "celsius"'),
         "tool_calls",
         (158, 24),
     ),
     "dashscope/stop": Said("one two three ", None, "stop", (19, 5)),
     "dashscope/error": Said(error="The function named in tool_choice is missing"),
-    "alibaba-compatible/text": Said("Hello from the tide tables. The sea at Peñíscola", None, "stop", (18, 31)),
+    "alibaba-compatible/text": Said("Hello from the tide tables: the sea at Peñíscola", None, "stop", (18, 31)),
     # The overwrite trap: both came first and were followed by "".
     "alibaba-compatible/tool-call": Said(
-        "", ("call_a11baba0c0ffee0000000001", "get_weather", ZURICH), "tool_calls", (164, 27)
+        "", ("call_a11baba0c0ffee0000000001", "get_weather", ILE), "tool_calls", (164, 27)
     ),
     "alibaba-compatible/stop": Said("one two three ", None, "stop", (20, 5)),
     "alibaba-compatible/error": Said(error="tool_choice: no function of that name"),
-    "ollama/text": Said("Hi there! Salt & pepper are ready, crème brûlée", None, "stop", (33, 15)),
-    "ollama/tool-call": Said("", ("", "get_weather", ZURICH), "tool_calls", (171, 25)),
-    "ollama/tool-call.2": Said("", ("call_zr4k9w2m", "get_weather", ZURICH), "tool_calls", (171, 49)),
+    "ollama/text": Said("Hi there, salt & pepper are ready, crème brûlée", None, "stop", (33, 15)),
+    "ollama/tool-call": Said("", ("", "get_weather", ILE), "tool_calls", (171, 25)),
+    "ollama/tool-call.2": Said("", ("call_zr4k9w2m", "get_weather", ILE), "tool_calls", (171, 49)),
     "ollama/stop": Said("one two three ", None, "stop", (36, 6)),
     "ollama/error": Said(error="tiny-teapot does not support tools"),
 }
@@ -225,8 +225,8 @@ def test_seed_overwrite_trap_is_in_the_bytes() -> None:
 def test_seed_ollama_calls_have_no_id_or_one_index_for_all() -> None:
     calls = read((FIXTURES / "ollama" / "tool-call.2.sse").read_bytes(), "chat")[0]["tool_calls"]
     assert [(call["id"], json.loads(call["arguments"])["city"]) for call in calls] == [
-        ("call_zr4k9w2m", "Zürich"),
-        ("call_b7q1x5ne", "Genève"),
+        ("call_zr4k9w2m", "Paris, Île-de-France"),
+        ("call_b7q1x5ne", "Paris, Ontario"),
     ]
     first = read((FIXTURES / "ollama" / "tool-call.sse").read_bytes(), "chat")[1]
     assert [event.id for event in first if isinstance(event, ToolCall)] == [""]
