@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import reprlib
 from typing import Any
 
@@ -55,11 +57,32 @@ def as_text(value: Any) -> str:
         return reprlib.repr(value)  # bounded in depth: repr would raise again
 
 
+# Characters that JSON lets stand as they are and that a terminal obeys or a reader cannot see: DEL and C1 controls,
+# line separators, bidirectional overrides. Written as escapes they are the same text.
+_UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
 def to_json(value: Any, *, indent: int | None = None) -> str:
-    """A record or plain value as JSON text for output. Lone surrogates come out as escapes, so it is always UTF-8."""
-    text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, indent=indent)
+    """A record or plain value as JSON text for output: always UTF-8 (lone surrogates come out as escapes), and without
+    a character that a terminal would obey. NaN and infinities, which JSON lacks, come out as strings."""
+    value = msgspec.to_builtins(value)
+    try:
+        text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
+    except ValueError:
+        value = _finite(value)
+        text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
     try:
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(msgspec.to_builtins(value), ensure_ascii=True, indent=indent)
-    return text
+        text = json.dumps(value, ensure_ascii=True, indent=indent)
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_finite(inner) for inner in value]
+    return value

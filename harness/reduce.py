@@ -137,6 +137,8 @@ class Reducer:
                 return
             if is_marker:
                 self._note("end.marker-repeated", sse.at, sse.length)
+            elif data.strip() == b"[DONE]":
+                self._note("end.marker-foreign", sse.at, sse.length, "[DONE]")
             self._after(data, sse)
             return
         if is_marker:

@@ -1,0 +1,101 @@
+"""The command line: one module per verb, loaded when it is asked for. Contract: DESIGN, "CLI"."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from harness import __version__
+from harness.errors import Exit, HarnessError
+
+COMMANDS = {
+    "record": "record an endpoint's streams as fixtures",
+    "gate": "say whether CANDIDATE can take over from BASELINE",
+    "diff": "compare two recorded streams",
+    "lint": "say what is odd about recorded streams",
+    "show": "show what recorded streams say",
+    "expect": "verify or write what fixtures are expected to say",
+    "check": "check an accumulator against recorded streams",
+    "replay": "serve fixtures on this machine, byte for byte",
+    "rules": "explain the rules",
+    "accept": "turn a report's findings into acceptances",
+    "init": "set up a project in this folder",
+    "demo": "see it work: no key, no network",
+}
+
+
+class Verbs(click.Group):
+    """Finds each verb's module by its name, so that `--help` loads none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of a first day's work."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb's command."""
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = getattr(import_module(f"harness.cli.{cmd_name}"), cmd_name)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """From the table, without loading the verbs."""
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit: 0 conforms, 1 differs, 2 usage or configuration, 3 not measured, 4 bug in us, 130 interrupted.",
+)
+@click.version_option(__version__, prog_name="harness")
+def harness() -> None:
+    """Record raw SSE streams of LLM endpoints, and say whether one can take over from another."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit. A failure is one line on stderr, and its exit code."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line; return the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = harness.main(arguments, prog_name="harness", standalone_mode=False)
+        sys.stdout.flush()
+        return int(code or 0)
+    except click.exceptions.Exit as exc:
+        return exc.exit_code
+    except click.UsageError as exc:
+        where = exc.ctx.command_path if exc.ctx is not None else "harness"
+        return _fail(f"{where}: {exc.format_message()} (see `{where} --help`)", Exit.USAGE)
+    except click.ClickException as exc:
+        return _fail(exc.format_message(), Exit.USAGE)
+    except (KeyboardInterrupt, click.Abort):
+        return _fail("interrupted", Exit.INTERRUPTED)
+    except HarnessError as exc:
+        return _fail(str(exc), exc.exit_code)
+    except BrokenPipeError:
+        # The reader has gone, which is no failure; what is still buffered must not be written at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.CONFORMS
+    except Exception as exc:
+        if os.environ.get("HARNESS_TRACEBACK"):
+            raise
+        return _fail(
+            f"bug: {type(exc).__name__}: {exc} (please report it; HARNESS_TRACEBACK=1 shows where)", Exit.BUG
+        )
+
+
+def _fail(text: str, code: int) -> int:
+    from harness.reports.text import one_line
+
+    click.echo(f"harness: {one_line(text)}", err=True)
+    return int(code)

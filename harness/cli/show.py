@@ -1,0 +1,83 @@
+"""harness show"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from harness.cli.common import FILE, complain, dialect_option, json_option, say, say_json
+from harness.errors import Exit, UsageError
+from harness.reports import text
+from harness.runs.files import Shown, expand, message_json, open_file
+from harness.structure import signature
+
+VIEWS = ("events", "message", "structure", "timeline", "bytes")
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
+@click.option("--as", "view", type=click.Choice(VIEWS), default="message", show_default=True, help="What to show.")
+@dialect_option
+@json_option
+@click.pass_context
+def show(ctx: click.Context, files: tuple[Path, ...], view: str, dialect: str | None, as_json: bool) -> None:
+    """Show what recorded streams say.
+
+    With --json, one object a line per file, in order. A file that cannot be read goes to stderr, the rest is shown,
+    and the exit code is 2.
+
+    \b
+    harness show fixtures/openai/tool-call.sse --as events
+    harness show answer.sse --dialect chat --json
+    """
+    failed = False
+    for path in expand(files):
+        try:
+            shown = open_file(path, dialect, keep_events=view in ("events", "timeline"))
+        except UsageError as exc:
+            complain(str(exc))
+            failed = True
+            continue
+        if shown.loaded.warning:
+            complain(shown.loaded.warning)
+        if as_json:
+            say_json(as_object(path, shown, view))
+        else:
+            say(f"{path} ({shown.dialect}, by {shown.known_by})")
+            say(as_text(shown, view))
+    if failed:
+        ctx.exit(Exit.USAGE)
+
+
+def as_object(path: Path, shown: Shown, view: str) -> object:
+    """The JSON of one file in one view."""
+    reading, recording = shown.reading, shown.loaded.recording
+    if view == "message":
+        return message_json(path, reading.message)
+    if view == "events":
+        return {"file": str(path), "dialect": shown.dialect, "events": shown.events, "notes": reading.message.notes}
+    if view == "structure":
+        structure = reading.structure
+        return {"file": str(path), "dialect": shown.dialect, "wire": structure.wire, "behaviour": structure.behaviour}
+    if view == "timeline":
+        places = [{"kind": msgspec.to_builtins(e)["kind"], "at": e.at, "length": e.length} for e in shown.events]
+        return {"file": str(path), "reads": recording.reads, "end": recording.end, "events": places}
+    lines = [line.decode("latin-1") for line in recording.body.splitlines(keepends=True)]
+    return {"file": str(path), "encoding": "latin-1", "lines": lines}
+
+
+def as_text(shown: Shown, view: str) -> str:
+    """The text of one file in one view."""
+    reading, recording = shown.reading, shown.loaded.recording
+    if view == "message":
+        return text.message_text(reading.message)
+    if view == "events":
+        lines = [text.event_line(event) for event in shown.events]
+        return "\n".join([*lines, *(text.note_line(note) for note in reading.message.notes)])
+    if view == "structure":
+        return "\n".join(signature(reading.structure))
+    if view == "timeline":
+        return "\n".join(text.timeline_lines(recording, shown.events))
+    return "\n".join(text.bytes_lines(recording.body))

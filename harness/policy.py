@@ -1,0 +1,82 @@
+"""What a team tolerates: acceptances applied to findings (DESIGN, "Policy").
+
+cosmetic passes; negotiable fails until accepted with a reason; fatal fails and can be accepted only by an entry that
+says `severity: fatal` and `until`. An acceptance that has expired, or that is stale (every shape it applies to was
+measured in this run and it did not occur), fails by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from harness.config import Acceptance
+from harness.findings import Accepted, AcceptanceUse, Finding, Outcome, Severity, ShapeResult
+
+_MEASURED = (Outcome.CONFORMS, Outcome.DIFFERS)
+
+
+def matches(acceptance: Acceptance, finding: Finding, shape: str) -> bool:
+    """Whether the entry is about this finding: rule, shape and path may be shell patterns."""
+    return (
+        fnmatchcase(finding.rule, acceptance.rule)
+        and (acceptance.shape is None or fnmatchcase(shape, acceptance.shape))
+        and (acceptance.path is None or fnmatchcase(finding.path, acceptance.path))
+    )
+
+
+def applies(acceptance: Acceptance, finding: Finding, shape: str, today: date) -> bool:
+    """Whether the entry tolerates this finding today (the day of `until` included, UTC)."""
+    if not matches(acceptance, finding, shape) or expired(acceptance, today):
+        return False
+    return finding.severity is not Severity.FATAL or (acceptance.severity is Severity.FATAL and bool(acceptance.until))
+
+
+def expired(acceptance: Acceptance, today: date) -> bool:
+    """Whether the entry's last day has passed."""
+    return acceptance.until is not None and today > acceptance.until
+
+
+def accept(findings: Iterable[Finding], shape: str, entries: Sequence[Acceptance], today: date) -> list[Finding]:
+    """The findings, each with the first entry that tolerates it. Cosmetic ones need none."""
+    out = []
+    for finding in findings:
+        entry = next((entry for entry in entries if applies(entry, finding, shape, today)), None)
+        if entry is not None and finding.severity is not Severity.COSMETIC:
+            until = entry.until.isoformat() if entry.until else None
+            finding = msgspec.structs.replace(finding, accepted=Accepted(reason=entry.reason, until=until))
+        out.append(finding)
+    return out
+
+
+def judge(
+    shapes: Sequence[ShapeResult], entries: Sequence[Acceptance], today: date
+) -> tuple[Outcome, list[AcceptanceUse]]:  # fmt: skip
+    """The outcome of a gate, and what became of each entry that can be decided in this run.
+
+    An entry is stale only if every shape it applies to was measured: of those in this run, or the one it names.
+    """
+    uses = []
+    for entry in entries:
+        about = [
+            result for result in shapes
+            if result.outcome is not Outcome.SKIPPED
+            and (entry.shape is None or fnmatchcase(result.shape, entry.shape))
+        ]  # fmt: skip
+        occurred = any(matches(entry, finding, result.shape) for result in about for finding in result.findings)
+        if expired(entry, today):
+            uses.append(AcceptanceUse(rule=entry.rule, shape=entry.shape, state="expired"))
+        elif occurred:
+            uses.append(AcceptanceUse(rule=entry.rule, shape=entry.shape, state="used"))
+        elif about and all(result.outcome in _MEASURED for result in about):
+            uses.append(AcceptanceUse(rule=entry.rule, shape=entry.shape, state="stale"))
+    outcomes = [result.outcome for result in shapes]
+    if Outcome.DIFFERS in outcomes or any(use.state != "used" for use in uses):
+        return Outcome.DIFFERS, uses
+    if Outcome.NOT_MEASURED in outcomes or Outcome.CONFORMS not in outcomes:
+        return Outcome.NOT_MEASURED, uses
+    return Outcome.CONFORMS, uses
+

@@ -1,0 +1,1 @@
+"""Reports: text, JSON and more from the same records."""

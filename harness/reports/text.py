@@ -1,0 +1,179 @@
+"""Reports for a terminal. Everything a model or server wrote loses its control characters on the way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from harness.events import Event, Note, ToolCall
+from harness.findings import Evidence, Finding, Outcome, Report, Severity, ShapeResult
+from harness.message import Message
+from harness.recording import Recording
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+SNIPPET = 160  # bytes shown of a place in a body
+
+
+def clean(text: str) -> str:
+    """The text with control characters, direction overrides and lone surrogates as visible escapes; LF and TAB stay."""
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def one_line(text: str) -> str:
+    """`clean`, on one line."""
+    return clean(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def snippet(body: bytes, at: int, length: int) -> str:
+    """The bytes at a place of a body as printable text, cut at SNIPPET bytes."""
+    piece = body[at : at + min(length, SNIPPET)]
+    more = " ..." if length > SNIPPET else ""
+    return one_line(piece.decode("utf-8", "replace").strip()) + more
+
+
+def finding_lines(
+    finding: Finding, bodies: dict[tuple[str, int], bytes] | None = None, indent: str = "  "
+) -> Iterator[str]:  # fmt: skip
+    """A finding: severity and rule, the sentence, the remedy, and the bytes on both sides where the bodies are given."""
+    accepted = ""
+    if finding.accepted is not None:
+        until = f" until {finding.accepted.until}" if finding.accepted.until else ""
+        accepted = f" (accepted{until}: {one_line(finding.accepted.reason)})"
+    yield f"{indent}{finding.severity.upper()} {finding.rule}{accepted}"
+    yield f"{indent}  {one_line(finding.message)}"
+    yield f"{indent}  -> {one_line(finding.remedy)}"
+    for evidence in finding.evidence:
+        yield from _evidence_lines(evidence, bodies, indent)
+    if finding.breaks:
+        yield f"{indent}  breaks: {', '.join(finding.breaks)}"
+
+
+def _evidence_lines(
+    evidence: Evidence, bodies: dict[tuple[str, int], bytes] | None, indent: str
+) -> Iterator[str]:  # fmt: skip
+    place = f"{evidence.side} at byte {evidence.at}"
+    body = (bodies or {}).get((evidence.side, evidence.take))
+    if body is None:
+        yield f"{indent}  {place}"
+    else:
+        yield f"{indent}  {place}: {snippet(body, evidence.at, evidence.length) or '(nothing there)'}"
+
+
+def findings_text(
+    findings: Sequence[Finding], bodies: dict[tuple[str, int], bytes] | None = None, indent: str = "  "
+) -> str:  # fmt: skip
+    """All findings, worst first; a sentence if there is none."""
+    if not findings:
+        return f"{indent}no findings"
+    return "\n".join(line for finding in findings for line in finding_lines(finding, bodies, indent))
+
+
+_MARK = {Outcome.CONFORMS: "ok", Outcome.DIFFERS: "DIFFERS", Outcome.NOT_MEASURED: "not measured",
+         Outcome.SKIPPED: "skipped"}  # fmt: skip
+
+
+def gate_text(report: Report, bodies: dict[str, dict[tuple[str, int], bytes]] | None = None) -> str:
+    """The report of a gate: outcome first, accepted fatal findings next, then shape by shape."""
+    lines = [f"{report.baseline} -> {report.candidate}: {report.outcome.upper()}"]
+    for result in report.shapes:
+        for finding in result.findings:
+            if finding.severity is Severity.FATAL and finding.accepted is not None:
+                lines.append(f"  ACCEPTED FATAL {finding.rule} in {result.shape} until {finding.accepted.until}: "
+                             f"{one_line(finding.accepted.reason)}")  # fmt: skip
+    for result in report.shapes:
+        lines += ["", *_shape_lines(result, (bodies or {}).get(result.shape))]
+    wrong = [use for use in report.acceptances if use.state != "used"]
+    if wrong:
+        lines += ["", "acceptances that fail this gate:"]
+        for use in wrong:
+            why = "its date has passed; decide anew" if use.state == "expired" else "it no longer occurs; remove it"
+            lines.append(f"  {use.state} {use.rule} ({use.shape or 'all shapes'}): {why}")
+    if report.not_covered:
+        lines += ["", "not covered by this gate:", *(f"  {one_line(text)}" for text in report.not_covered)]
+    return "\n".join(lines)
+
+
+def _shape_lines(result: ShapeResult, bodies: dict[tuple[str, int], bytes] | None) -> Iterator[str]:
+    reason = f" ({one_line(result.reason)})" if result.reason else ""
+    yield f"{result.shape}: {_MARK[result.outcome]}{reason}"
+    for finding in result.findings:
+        yield from finding_lines(finding, bodies)
+    if result.shared:
+        yield f"  shared with the baseline, so not counted: {', '.join(result.shared)}"
+    for remark in result.remarks:
+        yield f"  remark: {one_line(remark)}"
+
+
+def message_text(message: Message) -> str:
+    """What a stream adds up to, for reading."""
+    lines = []
+    for choice in message.choices:
+        head = f"choice {choice.choice}: " if len(message.choices) > 1 else ""
+        lines.append(f"{head}finish {choice.finish_reason or '(none)'} (sent: {one_line(choice.finish_raw or '-')})")
+        for name in ("text", "reasoning", "refusal"):
+            value = getattr(choice, name)
+            if value:
+                lines.append(f"{head}{name}: {one_line(value)}")
+        for call in choice.tool_calls:
+            lines.append(f"{head}call {call.index}: id {one_line(repr(call.id))} name {one_line(repr(call.name))} "
+                         f"arguments {one_line(call.arguments)}")  # fmt: skip
+    lines.append(f"terminal: {message.terminal}")
+    if message.usage is not None:
+        lines.append(f"usage: {message.usage.input_tokens} in, {message.usage.output_tokens} out")
+    if message.error is not None:
+        fields = ", ".join(f"{key} {one_line(str(getattr(message.error, key)))}" for key in ("type", "code", "message"))
+        lines.append(f"error: {fields}")
+    lines += [note_line(note) for note in message.notes]
+    return "\n".join(lines)
+
+
+def note_line(note: Note) -> str:
+    """A note on one line."""
+    detail = f": {one_line(note.detail)}" if note.detail else ""
+    return f"note {note.code} at byte {note.at}{detail}"
+
+
+def event_line(event: Event) -> str:
+    """An event on one line: where, what, and its fields as sent. The empty-string trap shows at a glance."""
+    fields = msgspec.structs.asdict(event)
+    at, _ = fields.pop("at"), fields.pop("length")
+    kind = type(event).__struct_config__.tag
+    if isinstance(event, ToolCall):
+        shown = {
+            "index": event.index, "wire_index": event.wire_index, "id": event.id, "name": event.name,
+            "arguments": event.arguments,
+        }  # fmt: skip
+        if event.choice:
+            shown["choice"] = event.choice
+    else:
+        shown = {key: value for key, value in fields.items() if value not in (None, False, 0) or key == "text"}
+    text = " ".join(f"{key}={one_line(repr(value))}" for key, value in shown.items())
+    return f"{at:>8} {kind:<9} {text[:2000]}"
+
+
+def timeline_lines(recording: Recording, events: Iterable[Event]) -> Iterator[str]:
+    """Reads with their times and the events each one completed; without reads, one sentence."""
+    if not recording.reads:
+        yield "no times are known: the recording has no reads (a bare file, or an edited body)"
+        return
+    waiting = sorted(events, key=lambda event: event.at + event.length)
+    start, before, place = 0, 0, 0
+    for read in recording.reads:
+        count = 0
+        while place < len(waiting) and waiting[place].at + waiting[place].length <= read.end:
+            place, count = place + 1, count + 1
+        gap = (read.microseconds - before) / 1000
+        yield f"{read.microseconds / 1000:>10.1f} ms  +{gap:>9.1f} ms  {read.end - start:>7} bytes  {count} events"
+        start, before = read.end, read.microseconds
+    yield f"end: {recording.end}"
+
+
+def bytes_lines(body: bytes) -> Iterator[str]:
+    """The body, a line for each of its lines with the offset in front, every byte visible."""
+    at = 0
+    for line in body.splitlines(keepends=True):
+        shown = repr(line)[2:-1]
+        yield f"{at:>8}  {shown}"
+        at += len(line)

@@ -1,0 +1,141 @@
+"""Verbs that look at files alone: show, lint, diff, expect. No network, no providers.yaml."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.compare import compare
+from harness.detect import detect
+from harness.dialects import dialect_named
+from harness.errors import UsageError
+from harness.events import Event
+from harness.findings import Finding, Outcome, Severity, outcome_of
+from harness.jsontext import to_json
+from harness.message import Message
+from harness.rules import lint
+from harness.shapes import asked_of
+from harness.store import Loaded, expected_path, load
+from harness.structure import STRUCTURE_FORMAT, Reading, read, signature
+
+
+class Shown(msgspec.Struct, kw_only=True):
+    """One file, read: where it lies, its dialect and how that was known (given | sidecar | content), what it says."""
+
+    loaded: Loaded
+    dialect: str
+    known_by: str
+    reading: Reading
+    events: list[Event]
+
+
+def expand(paths: Iterable[Path]) -> Iterator[Path]:
+    """Files as they are, folders as the `.sse` files below them, in order of name."""
+    for path in paths:
+        if path.is_dir():
+            found = sorted(path.rglob("*.sse"))
+            if not found:
+                raise UsageError(f"{path}: no .sse file in this folder; name a recording, or a folder that holds some")
+            yield from found
+        else:
+            yield path
+
+
+def open_file(path: Path, dialect: str | None = None, *, keep_events: bool = False) -> Shown:
+    """Load and read one file. The dialect is the one given, else the sidecar's, else told by the content.
+
+    Raises UsageError: an unreadable file, an unknown dialect, a body that does not tell its dialect.
+    """
+    loaded = load(path)
+    recording = loaded.recording
+    if dialect is not None:
+        known_by = "given"
+    elif recording.dialect is not None:
+        dialect, known_by = recording.dialect, "sidecar"
+    else:
+        dialect, known_by = detect(recording.body, str(path)), "content"
+    dialect_named(dialect)
+    asked = asked_of(dialect, recording.request.body) if recording.request is not None else None
+    events: list[Event] = []
+    reading = read(recording, dialect, asked, events if keep_events else None)
+    return Shown(loaded=loaded, dialect=dialect, known_by=known_by, reading=reading, events=events)
+
+
+def message_json(file: Path | str, message: Message) -> dict[str, Any]:
+    """The contract of `harness show --as message --json`: the file, then the message."""
+    built: dict[str, Any] = msgspec.to_builtins(message)
+    return {"file": str(file), **built}
+
+
+def lint_file(path: Path, dialect: str | None, fail_on: Severity) -> tuple[Shown, list[Finding], Outcome]:
+    """What the rules say of one stream; differs if a finding is as bad as `fail_on`."""
+    shown = open_file(path, dialect)
+    findings = lint(shown.reading.structure)
+    return shown, findings, outcome_of(findings, fail_on)
+
+
+def diff_files(one: Path, other: Path, dialect: str | None, fail_on: Severity) -> tuple[list[Finding], Outcome]:
+    """Compare two files, the first as baseline. Raises UsageError if the first is no answer to compare with."""
+    ours, theirs = open_file(one, dialect), open_file(other, dialect)
+    shape = ours.loaded.recording.shape or ""
+    failed = ours.reading.structure.get("result") == "error"
+    found = compare([ours.reading.structure], theirs.reading.structure, shape="error" if failed else shape)
+    if found.not_measured:
+        raise UsageError(f"{one} against {other}: {found.not_measured}; give two recordings of answers")
+    return found.findings, outcome_of(found.findings, fail_on)
+
+
+def expected_of(shown: Shown) -> dict[str, Any]:
+    """What `.expected.json` holds: the message without its notes, and the shape signature (contract)."""
+    message = message_json("", shown.reading.message)
+    del message["file"], message["notes"]
+    return {
+        "message": message,
+        "structure_format": STRUCTURE_FORMAT,
+        "structure": signature(shown.reading.structure),
+    }
+
+
+def expected_text(shown: Shown) -> str:
+    """The file's text: two spaces, one fact a line, a line end at the end."""
+    return to_json(expected_of(shown), indent=2) + "\n"
+
+
+def write_expected(path: Path, dialect: str | None = None) -> bool:
+    """Write `.expected.json` beside the body; true if that changed anything."""
+    target, text = expected_path(path), expected_text(open_file(path, dialect))
+    if target.is_file() and target.read_text("utf-8") == text:
+        return False
+    try:
+        target.write_text(text, "utf-8", newline="\n")
+    except OSError as exc:
+        raise UsageError(f"{target}: cannot be written ({exc.strerror}); check the folder's permissions") from exc
+    return True
+
+
+def verify_expected(path: Path, dialect: str | None = None) -> list[str]:
+    """The difference between `.expected.json` and what the body says today, as a unified diff; empty if there is none.
+
+    Raises UsageError if the expectation is missing, broken or of another format.
+    """
+    target = expected_path(path)
+    if not target.is_file():
+        raise UsageError(f"{target}: no expectation beside {path.name}; write it with `harness expect --write {path}`")
+    try:
+        wanted = json.loads(target.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as exc:
+        raise UsageError(f"{target}: not readable as JSON ({exc}); write it anew with `harness expect --write`") from exc
+    if not isinstance(wanted, dict) or wanted.get("structure_format") != STRUCTURE_FORMAT:
+        raise UsageError(
+            f"{target}: structure_format is not {STRUCTURE_FORMAT}; write it anew with `harness expect --write {path}`"
+        )
+    found = expected_of(open_file(path, dialect))
+    if wanted == json.loads(to_json(found)):
+        return []
+    old, new = (to_json(value, indent=2).splitlines() for value in (wanted, found))
+    return list(difflib.unified_diff(old, new, str(target), f"{path} today", lineterm="", n=1))
