@@ -86,3 +86,23 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(inner) for inner in value]
     return value
+
+
+def same_json(one: str, other: str) -> bool:
+    """Whether two texts are equal, or the same JSON value, an empty text counting as `{}`. true is not 1, 1 is 1.0."""
+    if one == other:
+        return True
+    try:
+        return _same(json.loads(one or "{}"), json.loads(other or "{}"))
+    except (ValueError, RecursionError):
+        return False
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
