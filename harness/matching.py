@@ -1,0 +1,196 @@
+"""Which fixture answers a request: by what the request says, else by what it looks like. Pure.
+
+In this order, within the provider that the path names (or the only one there is for the dialect of the path):
+
+    1. the shape that the header `x-harness-shape` or the path names: /<provider>/<shape>/v1/chat/completions
+    2. the only fixture there is
+    3. the fixture whose recorded request has the same body (but for `model`), or was this file
+    4. `error`, if tool_choice names a tool that is not offered
+    5. the only fixture whose recorded request has the same conversation; of several, and of all if there is none,
+       the shape that goes with what the body asks for: tools, stop, JSON, logprobs, earlier turns, else plain text
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from harness.jsontext import Undecodable, decode
+from harness.recording import Recording, sha256
+
+# How the path of a request ends, and the dialect that says (DESIGN, table of dialects). The longer ending first.
+ENDINGS = {
+    "/chat/completions": "chat",
+    "/completions": "completions",
+    "/responses": "responses",
+    "/messages": "anthropic",
+    ":streamGenerateContent": "gemini",
+    "/api/chat": "ollama",
+    "/v2/chat": "cohere",
+}
+CONVERSATION = ("messages", "input", "contents", "prompt")
+
+Offered = Mapping[str, Mapping[str, Recording]]  # by provider, by shape (further takes as `text.2`)
+
+
+class Found(msgspec.Struct, frozen=True):
+    """The fixture that answers."""
+
+    provider: str
+    shape: str
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """Why none does: one sentence that says what there is."""
+
+    message: str
+    provider: str = ""
+    shape: str = ""
+
+
+def dialect_of(path: str) -> str | None:
+    """The dialect whose request path this path ends with, None if there is no such dialect."""
+    return next((dialect for ending, dialect in ENDINGS.items() if path.endswith(ending)), None)
+
+
+def choose(offered: Offered, path: str, body: bytes, shape: str = "") -> Found | Missing:
+    """The fixture that answers a POST of `body` to `path` (decoded, no query); `shape` is the header's."""
+    dialect = dialect_of(path)
+    if dialect is None:
+        return Missing(f"no dialect has the path {path}: it must end with one of {', '.join(ENDINGS)}")
+    named, shape, problem = _named(offered, path, shape)
+    if problem:
+        return Missing(problem, named, shape)
+    fitting = {
+        provider: {
+            name: recording for name, recording in shapes.items() if recording.dialect in (dialect, None)
+        }
+        for provider, shapes in offered.items() if named in (provider, "")
+    }  # fmt: skip
+    fitting = {provider: shapes for provider, shapes in fitting.items() if shapes}
+    if not fitting:
+        return Missing(f"{named or 'no provider here'} has no {dialect} fixture", named, shape)
+    if len(fitting) > 1:
+        providers = ", ".join(fitting)
+        return Missing(f"several providers are replayed ({providers}): name one in the base_url: /<provider>/v1")
+    ((provider, shapes),) = fitting.items()
+    if shape:
+        if shape in shapes:
+            return Found(provider, shape)
+        return Missing(f"{provider} has no {dialect} fixture of shape {shape}", provider, shape)
+    found = _by_body(shapes, body)
+    if found is None:
+        return Missing(
+            f"no {dialect} fixture of {provider} fits this request: name a shape by the header x-harness-shape,"
+            " or in the base_url: /<provider>/<shape>/v1", provider,
+        )  # fmt: skip
+    return Found(provider, found)
+
+
+def _named(offered: Offered, path: str, shape: str) -> tuple[str, str, str]:
+    """Provider and shape as the path names them, "" where it does not, and what is wrong with that.
+
+    Segments before the provider are passed over (/openai, /v1); after it only a shape or a version may come.
+    """
+    provider = ""
+    only = next(iter(offered.values())) if len(offered) == 1 else {}
+    for segment in _ENDING.sub("", path).split("/"):
+        if segment in offered and not provider:
+            provider = segment
+        elif segment in offered.get(provider, only) and not shape:
+            shape = segment
+        elif provider and not shape and segment and not _VERSION.fullmatch(segment):
+            return provider, segment, f"{provider} has no fixture of shape {segment}"
+    return provider, shape, ""
+
+
+_ENDING = re.compile("(" + "|".join(re.escape(ending) for ending in ENDINGS if ":" not in ending)
+                     + "|/models/[^/]*:streamGenerateContent)$")  # fmt: skip
+_VERSION = re.compile(r"v\d\w*")
+
+
+def _by_body(shapes: Mapping[str, Recording], body: bytes) -> str | None:
+    # further takes (`text.2`) are had by their name only
+    shapes = {shape: recording for shape, recording in shapes.items() if "." not in shape}
+    if len(shapes) == 1:
+        return next(iter(shapes))
+    try:
+        asked = decode(body)
+    except Undecodable:
+        return None
+    if not isinstance(asked, dict):
+        return None
+    digest, plain = sha256(body), _without_model(asked)
+    sent = {shape: recording.request for shape, recording in sorted(shapes.items()) if recording.request is not None}
+    for shape, request in sent.items():
+        if isinstance(request.body, dict) and _without_model(request.body) == plain:
+            return shape
+        if request.shape_sha256 == digest:
+            return shape
+    likely = likely_shapes(asked)
+    if likely == ["error"]:
+        return "error" if "error" in shapes else None
+    said = _conversation(asked)
+    same = [shape for shape, request in sent.items() if said is not None and _conversation(request.body) == said]
+    if len(same) == 1:
+        return same[0]
+    return next((shape for among in (same, shapes) for shape in likely if shape in among), None)
+
+
+def _without_model(body: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name != "model"}
+
+
+def _conversation(body: Any) -> Any:
+    """What the user says to the model, under whatever name the dialect has for it; None if it is not there."""
+    return next((body[name] for name in CONVERSATION if name in body), None) if isinstance(body, dict) else None
+
+
+def likely_shapes(body: dict[str, Any]) -> list[str]:
+    """Shapes that go with what the body asks for, the likeliest first. Reads the members of every dialect."""
+    tools = set(_tool_names(body.get("tools")))
+    chosen = _chosen(body)
+    if chosen and chosen not in tools:
+        return ["error"]
+    said = _conversation(body)
+    turns = [turn for turn in said if _inner(turn, "role") != "system"] if isinstance(said, list) else []
+    if len(turns) > 1:
+        return ["multi-turn", "tool-call" if tools else "text"]
+    if tools:
+        return ["tool-call", "parallel-tools"]
+    if any(body.get(name) for name in ("stop", "stop_sequences")) or _inner(body, "generationConfig", "stopSequences"):
+        return ["stop"]
+    if _inner(body, "response_format", "type") in ("json_object", "json_schema") or _inner(body, "text", "format"):
+        return ["structured", "text"]
+    if body.get("logprobs"):
+        return ["logprobs", "text"]
+    if body.get("reasoning") or body.get("reasoning_effort") or body.get("thinking"):
+        return ["reasoning", "text"]
+    return ["text"]
+
+
+def _tool_names(tools: Any) -> list[Any]:
+    """Names of the tools offered: {function: {name}}, {name}, or Gemini's {functionDeclarations: [{name}]}."""
+    names: list[Any] = []
+    for tool in tools if isinstance(tools, list) else []:
+        if isinstance(tool, dict):
+            declared = tool.get("functionDeclarations")
+            names += _tool_names(declared) if declared else [_inner(tool, "function", "name") or tool.get("name")]
+    return [name for name in names if isinstance(name, str)]
+
+
+def _chosen(body: dict[str, Any]) -> str | None:
+    """The tool that tool_choice names: {function: {name}} or {name}."""
+    choice = body.get("tool_choice")
+    name = _inner(body, "tool_choice", "function", "name") or (choice.get("name") if isinstance(choice, dict) else None)
+    return name if isinstance(name, str) else None
+
+
+def _inner(value: Any, *names: str) -> Any:
+    """The member at the end of the names, None if any on the way is missing or no object."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
