@@ -186,6 +186,10 @@ class Reducer:
                 self._note("stream.partial-event", part.at, part.length, _shown(part.data))
         if len(parts) > 1 and len(readable) > 1:
             self._note("sse.events-glued", sse.at, sse.length, f"{len(readable)} events in one block")
+        if self.dialect.framing == "ndjson":  # the last line may go without its end
+            for part in readable:
+                self._event(part, out)
+            return
         for part in readable:
             done = self.dialect.ended or self.dialect.failed
             if part.data.strip() == self.dialect.marker and (done or self.dialect.finished):
