@@ -194,7 +194,8 @@ class Replay:
         else:
             if not writer.is_closing():
                 # Closing while the client still sends resets the connection, and it may never see the answer.
-                writer.write_eof()
+                with suppress(OSError):  # the client was quicker
+                    writer.write_eof()
                 await asyncio.wait({left}, timeout=LINGER)
         finally:
             if left is not None:

@@ -25,6 +25,13 @@ ONE = {"p": {"text": recorded(5, 20, len(BODY))}}
 POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
 
 
+@pytest.fixture(autouse=True)
+def no_bug_in_a_connection(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """What goes wrong in a connection is told by asyncio's logger and nowhere else."""
+    yield
+    assert [record.getMessage() for record in caplog.get_records("call") if record.name == "asyncio"] == []
+
+
 @pytest.fixture
 def server() -> Iterator[Replay]:
     with Replay(ONE) as server:
