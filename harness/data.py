@@ -1,0 +1,24 @@
+"""Where the data lies that travels with the package: shape requests, demo fixtures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.errors import HarnessError
+
+PACKAGE = Path(__file__).resolve().parent
+
+
+def data_path(name: str, package: Path = PACKAGE) -> Path:
+    """The folder `name`: inside the package (a wheel: harness/data/NAME), else beside it (a checkout: ./NAME).
+
+    `package` is the folder of this package; tests give another. Raises HarnessError if the folder is in neither place.
+    """
+    shipped = package / "data" / name
+    if shipped.is_dir():
+        return shipped
+    # Beside the package only in a checkout: beside an installed package lie strangers, a library named `requests` say.
+    checkout = package.parent
+    if (checkout / "pyproject.toml").is_file() and (checkout / name).is_dir():
+        return checkout / name
+    raise HarnessError(f"{shipped}: missing from this installation; install sse-harness again")

@@ -1,0 +1,33 @@
+"""Keeps the checkout's folders of data from passing as packages.
+
+The root of the checkout is on sys.path (by an editable install, and by `python -m pytest`). Where a library named
+`requests` is not installed, `import requests` would then find the folder requests/ as a namespace package, and code
+that copes without the library would not see that it is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ("fixtures", "requests")
+
+
+class _NoData(FileFinder):
+    def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:
+        return None if fullname in DATA else super().find_spec(fullname, target)
+
+
+def _hide_data(path: Sequence[str]) -> None:
+    for entry in path:
+        folder = entry or os.getcwd()
+        if Path(folder).resolve() == ROOT:
+            sys.path_importer_cache[folder] = _NoData(folder, (SourceFileLoader, SOURCE_SUFFIXES))
+
+
+_hide_data(("", *sys.path))
