@@ -314,7 +314,7 @@ class Facts:
         return self.where.get(f"{channel}.first", self.where.get(channel, (0, 0)))
 
     def _tool_facts(self, message: Message, asked: Asked | None) -> None:
-        ids: dict[tuple[int, str], int] = {}
+        ids: set[tuple[int, str]] = set()
         limited = {"length", "content_filter", "error"}
         for (choice, _), fragments in self.calls.items():
             first, last = fragments[0], fragments[-1]
@@ -325,8 +325,9 @@ class Facts:
             if not call_id and "tool.legacy-function-call" not in self.notes and not self.object_arguments:
                 several = len(self.calls) > 1
                 self.note("tool.id-missing", *place, "", Severity.FATAL if several else Severity.NEGOTIABLE)
-            elif call_id and ids.setdefault((choice, call_id), len(ids)) != len(ids) - 1:
+            elif call_id and (choice, call_id) in ids:
                 self.note("tool.id-duplicate", *place, call_id)
+            ids.add((choice, call_id))
             if not name:
                 self.note("tool.name-missing", *place)
             arguments, again = join_arguments(fragments)
