@@ -69,6 +69,8 @@ class SSEParser:
     def feed(self, piece: bytes) -> list[ServerSentEvent | StrayLine]:
         """Take the next piece, of any size; return what was completed by it. Linear in the bytes fed."""
         out: list[ServerSentEvent | StrayLine] = []
+        if not piece:
+            return out
         if self._bom_possible:
             piece = b"".join(self._parts) + piece
             self._parts = []
@@ -237,13 +239,13 @@ class SSEParser:
 
     def _feed_lines(self, piece: bytes, out: list[ServerSentEvent | StrayLine]) -> None:
         """Line mode: a line ends at a CR at once; an LF that follows is part of the same line end."""
-        if self._pending_cr is not None and piece:
+        if self._pending_cr is not None:
             if piece[:1] == b"\n":
                 self.seen.setdefault("crlf", (self._pending_cr, 2))
                 piece = piece[1:]
+                if self._block_at == self._at:  # the CR ended a blank line: the next block starts after the LF
+                    self._block_at += 1
                 self._at += 1
-                if not self._data and not self._control:
-                    self._block_at = self._at
             else:
                 self.seen.setdefault("cr", (self._pending_cr, 1))
             self._pending_cr = None
@@ -254,13 +256,13 @@ class SSEParser:
         self._parts = []
         if lines and lines[-1][-1:] not in (b"\n", b"\r"):
             self._parts = [lines.pop()]
-        at, seen = self._at, self.seen
-        for line in lines:
+        at, seen, last = self._at, self.seen, len(lines) - 1
+        for number, line in enumerate(lines):
             if line[-2:] == b"\r\n":
                 bare, ending = line[:-2], "crlf"
             else:
                 bare, ending = line[:-1], "lf" if line[-1:] == b"\n" else "cr"
-            if ending == "cr" and line is lines[-1] and not self._parts:
+            if ending == "cr" and number == last and not self._parts:
                 self._pending_cr = at + len(bare)
             elif ending not in seen:
                 seen[ending] = (at + len(bare), len(line) - len(bare))
