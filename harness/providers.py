@@ -184,8 +184,8 @@ def url_problem(url: str) -> str | None:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
-    except ValueError as exc:
-        return f"is no URL ({exc}); write one such as https://api.openai.com/v1"
+    except ValueError:
+        return "is no URL: its host or port cannot be read; write one such as https://api.openai.com/v1"
     if parts.scheme not in ("http", "https") or not host or port == 0 or not url.isprintable() or " " in url:
         return "is no URL of an HTTP endpoint; write one such as https://api.openai.com/v1"
     if parts.username is not None or parts.password is not None:

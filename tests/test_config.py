@@ -311,6 +311,7 @@ def test_errors_of_one_provider(tmp_path: Path, more: str, expected: str) -> Non
     assert KEY not in problem(tmp_path, more)
 
 
+UNREADABLE = "is no URL: its host or port cannot be read; write one such as https://api.openai.com/v1"
 HTTP = "is no URL of an HTTP endpoint; write one such as https://api.openai.com/v1"
 
 
@@ -337,11 +338,11 @@ HTTP = "is no URL of an HTTP endpoint; write one such as https://api.openai.com/
         ('dialect: chat, model: m, base_url: "https://a.example/v1\\n"', f".base_url: {HTTP}"),
         (
             "dialect: chat, model: m, base_url: 'http://a.example:99999/v1'",
-            ".base_url: is no URL (Port out of range 0-65535); write one such as https://api.openai.com/v1",
+            f".base_url: {UNREADABLE}",
         ),
         (
             "dialect: chat, model: m, base_url: 'http://[::1/v1'",
-            ".base_url: is no URL (Invalid IPv6 URL); write one such as https://api.openai.com/v1",
+            f".base_url: {UNREADABLE}",
         ),
         (
             "dialect: chat, model: m, base_url: 'https://me:pw@a.example'",
@@ -437,6 +438,7 @@ def test_values_from_the_environment_that_cannot_be_used(tmp_path: Path) -> None
         ".api_key_env: the environment variable A holds what no key has: a line break, or a space at its end"
     )
     assert unresolved(tmp_path, {"U": "a.example"}, base=BASE_URL) == f".base_url: {HTTP}"
+    assert unresolved(tmp_path, {"U": f"https://key:{KEY}"}, base=BASE_URL) == f".base_url: {UNREADABLE}"
     assert unresolved(tmp_path, {"A": "x"}, "path: '${A}'") == (
         ".path: with the environment filled in, this is no path that starts with /"
     )
