@@ -93,9 +93,9 @@ class Partial:
         """The body has ended: write the sidecar that describes it. The recording's body must be what was written."""
         try:
             self._append(self._guard.finish())
-            self._close()
             if self._size != len(recording.body):
                 raise HarnessError(f"{self.path}: {self._size} bytes written, but {len(recording.body)} recorded")
+            self._close()
             self._write_sidecar(sidecar_of(recording), end=recording.end, digest=sha256(recording.body))
         except SecretFound as exc:
             raise self._refused(exc) from None
@@ -152,7 +152,7 @@ class Partial:
         self._sidecar_path.unlink(missing_ok=True)
 
     def _append(self, data: bytes) -> None:
-        if not self._open:
+        if data and not self._open:
             raise HarnessError(f"{self.path}: written to after its end")
         while data:
             try:

@@ -328,10 +328,10 @@ def test_events_feed_the_idle_time() -> None:
 def test_a_slow_first_byte_is_no_response() -> None:
     server, _ = waits()
     with server:
-        with pytest.raises(RecordingError, match=r"^candidate: no response from 127\.0\.0\.1:\d+ within 0\.2") as caught:
-            record(endpoint(server, timeouts=soon(first_event=0.2)))
+        reason, text = failure(server.url, timeouts=soon(first_event=0.2))
         assert server.gone.wait(5)
-    assert caught.value.reason == "timeout:first-event"
+    assert reason == "timeout:first-event"
+    assert re.search(r"no response from 127\.0\.0\.1:\d+ within 0\.2 s", text)
 
 
 def test_a_held_up_process_does_not_blame_the_server() -> None:
@@ -344,8 +344,8 @@ def test_a_held_up_process_does_not_blame_the_server() -> None:
             blocked = True
             time.sleep(1.3)
 
-    parts: list[bytes | float] = [CHUNKED, chunk(EVENTS[0]), 0.2, chunk(EVENTS[2]), 0.2, chunk(EVENTS[3]) + b"0\r\n\r\n"]
-    with Server(sends(*parts)) as server:
+    parts: list[bytes | float] = [CHUNKED, chunk(EVENTS[0]), 0.2, chunk(EVENTS[2]), 0.2, chunk(EVENTS[3])]
+    with Server(sends(*parts, b"0\r\n\r\n")) as server:
         recording = record(endpoint(server, timeouts=soon(idle=0.6)), sink=sink)
     assert (recording.body, recording.end) == (EVENTS[0] + EVENTS[2] + EVENTS[3], "eof")
 
