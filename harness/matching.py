@@ -18,18 +18,15 @@ from typing import Any
 
 import msgspec
 
+from harness.conventions import CONVENTIONS
 from harness.jsontext import Undecodable, decode
 from harness.recording import Recording, sha256
+from harness.shapes import asked_of
 
-# How the path of a request ends, and the dialect that says (DESIGN, table of dialects). The longer ending first.
+# How the path of a request ends, and the dialect that says. The longer ending first: /completions ends chat's as well.
 ENDINGS = {
-    "/chat/completions": "chat",
-    "/completions": "completions",
-    "/responses": "responses",
-    "/messages": "anthropic",
-    ":streamGenerateContent": "gemini",
-    "/api/chat": "ollama",
-    "/v2/chat": "cohere",
+    convention.path.partition("?")[0].rpartition("{model}")[2]: dialect
+    for dialect, convention in sorted(CONVENTIONS.items(), key=lambda item: -len(item[1].path))
 }
 CONVERSATION = ("messages", "input", "contents", "prompt")
 
@@ -81,7 +78,7 @@ def choose(offered: Offered, path: str, body: bytes, shape: str = "") -> Found |
         if shape in shapes:
             return Found(provider, shape)
         return Missing(f"{provider} has no {dialect} fixture of shape {shape}", provider, shape)
-    found = _by_body(shapes, body)
+    found = _by_body(dialect, shapes, body)
     if found is None:
         return Missing(
             f"no {dialect} fixture of {provider} fits this request: name a shape by the header x-harness-shape,"
@@ -112,7 +109,7 @@ _ENDING = re.compile("(" + "|".join(re.escape(ending) for ending in ENDINGS if "
 _VERSION = re.compile(r"v\d\w*")
 
 
-def _by_body(shapes: Mapping[str, Recording], body: bytes) -> str | None:
+def _by_body(dialect: str, shapes: Mapping[str, Recording], body: bytes) -> str | None:
     # further takes (`text.2`) are had by their name only
     shapes = {shape: recording for shape, recording in shapes.items() if "." not in shape}
     if len(shapes) == 1:
@@ -130,7 +127,7 @@ def _by_body(shapes: Mapping[str, Recording], body: bytes) -> str | None:
             return shape
         if request.shape_sha256 == digest:
             return shape
-    likely = likely_shapes(asked)
+    likely = likely_shapes(dialect, asked)
     if likely == ["error"]:
         return "error" if "error" in shapes else None
     said = _conversation(asked)
@@ -149,48 +146,28 @@ def _conversation(body: Any) -> Any:
     return next((body[name] for name in CONVERSATION if name in body), None) if isinstance(body, dict) else None
 
 
-def likely_shapes(body: dict[str, Any]) -> list[str]:
-    """Shapes that go with what the body asks for, the likeliest first. Reads the members of every dialect."""
-    tools = set(_tool_names(body.get("tools")))
-    chosen = _chosen(body)
-    if chosen and chosen not in tools:
+def likely_shapes(dialect: str, body: dict[str, Any]) -> list[str]:
+    """Shapes that go with what the body asks for, the likeliest first."""
+    asked, said = asked_of(dialect, body), _conversation(body)
+    if asked is None:
+        return ["text"]
+    if asked.tool_choice == "named" and asked.tool_name not in asked.tools:
         return ["error"]
-    said = _conversation(body)
-    turns = [turn for turn in said if _inner(turn, "role") != "system"] if isinstance(said, list) else []
+    turns = [turn for turn in said if _role(turn) not in ("system", "developer")] if isinstance(said, list) else []
     if len(turns) > 1:
-        return ["multi-turn", "tool-call" if tools else "text"]
-    if tools:
+        return ["multi-turn", "tool-call" if asked.tools else "text"]
+    if asked.tools:
         return ["tool-call", "parallel-tools"]
-    if any(body.get(name) for name in ("stop", "stop_sequences")) or _inner(body, "generationConfig", "stopSequences"):
+    if asked.stop:
         return ["stop"]
-    if _inner(body, "response_format", "type") in ("json_object", "json_schema") or _inner(body, "text", "format"):
+    if asked.json_output:
         return ["structured", "text"]
-    if body.get("logprobs"):
+    if asked.logprobs:
         return ["logprobs", "text"]
-    if body.get("reasoning") or body.get("reasoning_effort") or body.get("thinking"):
+    if any(body.get(name) for name in ("reasoning", "reasoning_effort", "thinking", "think")):
         return ["reasoning", "text"]
     return ["text"]
 
 
-def _tool_names(tools: Any) -> list[Any]:
-    """Names of the tools offered: {function: {name}}, {name}, or Gemini's {functionDeclarations: [{name}]}."""
-    names: list[Any] = []
-    for tool in tools if isinstance(tools, list) else []:
-        if isinstance(tool, dict):
-            declared = tool.get("functionDeclarations")
-            names += _tool_names(declared) if declared else [_inner(tool, "function", "name") or tool.get("name")]
-    return [name for name in names if isinstance(name, str)]
-
-
-def _chosen(body: dict[str, Any]) -> str | None:
-    """The tool that tool_choice names: {function: {name}} or {name}."""
-    choice = body.get("tool_choice")
-    name = _inner(body, "tool_choice", "function", "name") or (choice.get("name") if isinstance(choice, dict) else None)
-    return name if isinstance(name, str) else None
-
-
-def _inner(value: Any, *names: str) -> Any:
-    """The member at the end of the names, None if any on the way is missing or no object."""
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
+def _role(turn: Any) -> Any:
+    return turn.get("role") if isinstance(turn, dict) else None

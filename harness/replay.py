@@ -144,7 +144,7 @@ class Replay:
         """Serve in this thread until SIGTERM or `stop`; SIGINT raises KeyboardInterrupt once the server is down."""
 
         async def main() -> None:
-            with suppress(NotImplementedError):  # loops on Windows
+            with suppress(NotImplementedError, RuntimeError):  # on Windows; outside the main thread
                 asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
             await self.run()
 

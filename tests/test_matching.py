@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.matching import Found, Missing, choose, likely_shapes
+from harness.matching import ENDINGS, Found, Missing, choose, dialect_of, likely_shapes
 from harness.recording import Recording, Sent, sha256
+from harness.replay import read_fixtures
 
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {}}}
 HI = [{"role": "user", "content": "hi"}]
@@ -110,21 +112,47 @@ def test_a_shape_that_is_not_there_is_not_replaced_by_another() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "first"),
+    ("dialect", "body", "first"),
     [
-        ({"tools": [{"name": "a"}], "tool_choice": {"type": "tool", "name": "b"}}, "error"),
-        ({"tools": [{"name": "a"}], "tool_choice": {"type": "tool", "name": "a"}}, "tool-call"),
-        ({"tools": [{"functionDeclarations": [{"name": "a"}]}], "contents": []}, "tool-call"),
-        ({"stop_sequences": ["x"]}, "stop"),
-        ({"generationConfig": {"stopSequences": ["x"]}}, "stop"),
-        ({"response_format": {"type": "json_schema"}}, "structured"),
-        ({"text": {"format": {"type": "json_schema"}}}, "structured"),
-        ({"logprobs": True}, "logprobs"),
-        ({"reasoning": {"effort": "low"}}, "reasoning"),
-        ({"messages": [{"role": "system"}, *HI]}, "text"),
-        ({"input": [*HI, {"type": "function_call_output"}]}, "multi-turn"),
-        ({"input": "hi"}, "text"),
+        ("anthropic", {"tools": [{"name": "a"}], "tool_choice": {"type": "tool", "name": "b"}}, "error"),
+        ("anthropic", {"tools": [{"name": "a"}], "tool_choice": {"type": "tool", "name": "a"}}, "tool-call"),
+        ("anthropic", {"stop_sequences": ["x"]}, "stop"),
+        ("anthropic", {"thinking": {"type": "enabled"}}, "reasoning"),
+        ("gemini", {"tools": [{"functionDeclarations": [{"name": "a"}]}], "contents": []}, "tool-call"),
+        ("gemini", {"generationConfig": {"stopSequences": ["x"]}}, "stop"),
+        ("chat", {"response_format": {"type": "json_schema"}}, "structured"),
+        ("chat", {"logprobs": True, "messages": HI}, "logprobs"),
+        ("chat", {"messages": [{"role": "system"}, *HI]}, "text"),
+        ("chat", {"messages": [7, None]}, "multi-turn"),
+        ("responses", {"text": {"format": {"type": "json_schema"}}}, "structured"),
+        ("responses", {"reasoning": {"effort": "low"}}, "reasoning"),
+        ("responses", {"input": [*HI, {"type": "function_call_output"}]}, "multi-turn"),
+        ("responses", {"input": "hi"}, "text"),
+        ("another", {"input": "hi"}, "text"),
     ],
 )
-def test_what_a_body_looks_like_in_every_dialect(body: dict[str, Any], first: str) -> None:
-    assert likely_shapes(body)[0] == first
+def test_what_a_body_looks_like_in_every_dialect(dialect: str, body: dict[str, Any], first: str) -> None:
+    assert likely_shapes(dialect, body)[0] == first
+
+
+def test_request_paths_end_as_their_dialect_says() -> None:
+    assert ENDINGS == {
+        ":streamGenerateContent": "gemini", "/chat/completions": "chat", "/completions": "completions",
+        "/responses": "responses", "/messages": "anthropic", "/api/chat": "ollama", "/v2/chat": "cohere",
+    }  # fmt: skip
+    for path in ("/v1/chat/completions", "/api/chat/completions", "/chat/completions"):
+        assert dialect_of(path) == "chat"
+    assert dialect_of("/v1/completions") == "completions"
+    assert dialect_of("/v1/embeddings") is None
+
+
+REQUESTS = Path(__file__).parent.parent / "requests" / "chat"
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+
+
+@pytest.mark.parametrize("shape", ["text", "tool-call", "stop", "error"])
+@pytest.mark.parametrize("provider", ["dynamo", "litellm", "openai", "transformers", "vllm"])
+def test_the_request_files_find_their_shape_among_the_fixtures(provider: str, shape: str) -> None:
+    offered, _ = read_fixtures(FIXTURES / provider)
+    found = choose(offered, "/v1/chat/completions", (REQUESTS / f"{shape}.json").read_bytes())
+    assert found == Found(provider, shape)
