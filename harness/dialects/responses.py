@@ -48,7 +48,7 @@ ITEM_EVENTS = {
     "apply_patch_call": ("_operation_diff.delta", "_operation_diff.done"),
     "compaction": (".compacting",),
 }  # fmt: skip
-# `response.audio.*` still stands in the vendor's union of events, but is what `response.output_audio.*` was called before.
+# `response.audio.*` still stands in the vendor's union of events; `response.output_audio.*` is what followed it.
 OLD_NAMES = {
     "response.text.delta": "response.output_text.delta",
     "response.text.done": "response.output_text.done",
