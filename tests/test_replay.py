@@ -137,7 +137,7 @@ def test_a_reset_is_a_reset_after_all_bytes() -> None:
 def test_a_timeout_is_a_silence_that_the_client_ends() -> None:
     with Replay(one(recorded(5, end="timeout:idle", body=BODY[:5]))) as server:
         with pytest.raises(httpx.ReadTimeout):
-            httpx.post(server.base_url + "/chat/completions", timeout=0.2)
+            httpx.post(server.base_url + "/chat/completions", timeout=0.5)
         assert exchange(server, "client-left").sent == 5
 
 
