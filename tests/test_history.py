@@ -219,7 +219,7 @@ def test_the_anthropic_form_is_checked_alike() -> None:
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.sampled_from(["tool", "assistant", "tool_use", "", "c"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["role", "content", "tool_calls", "id", "type", "function", "arguments", "tool_use_id", "input"]),
+        st.sampled_from(["role", "content", "tool_calls", "id", "type", "function", "arguments", "tool_use_id"]),
         inner, max_size=4,
     ), max_leaves=20,
 )  # fmt: skip

@@ -1,0 +1,76 @@
+"""The cases a target is checked on: quirks with their `expect`, and fixtures with their `.expected.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.answers import Expected
+from harness.data import PACKAGE
+from harness.errors import UsageError
+from harness.recording import Recording
+from harness.store import expected_path, load, providers_of, shapes_of, takes
+
+QUIRKS = PACKAGE / "quirks"
+
+
+class Case(msgspec.Struct, kw_only=True):
+    """A stream with its right reading. `name` is a quirk's (`021-interleaved-parallel-calls`) or `provider/shape[.N]`.
+
+    `recovered`: a standard reader loses part of it. `contested`: readers differ with good reason (cases/README).
+    """
+
+    name: str
+    recording: Recording
+    dialect: str
+    expected: Expected
+    recovered: bool = False
+    contested: bool = False
+
+
+def quirk_cases(folder: Path = QUIRKS) -> Iterator[Case]:
+    """The pairs NNN-slug.sse and .json of the folder, by name. Raises UsageError for one that is broken."""
+    for path in sorted(folder.glob("*.sse")):
+        loaded = load(path)
+        if loaded.case is None or loaded.recording.dialect is None:
+            raise UsageError(f"{path.with_suffix('.json')}: is no case with family, verdict and expect")
+        yield Case(
+            name=path.stem, recording=loaded.recording, dialect=loaded.recording.dialect,
+            expected=_expected(path.with_suffix(".json"), loaded.case["expect"]),
+            recovered=loaded.case.get("recovered") is True, contested=loaded.case.get("contested") is True,
+        )  # fmt: skip
+
+
+def fixture_cases(root: Path) -> tuple[list[Case], list[str]]:
+    """The fixtures with an `.expected.json`, and the names of those that cannot be cases: without one, or no dialect.
+
+    Raises UsageError for a file that is broken.
+    """
+    cases, others = [], []
+    shapes = [(provider, shape) for provider in providers_of(root) for shape in shapes_of(root, provider)]
+    for path in (path for provider, shape in shapes for path in takes(root, provider, shape)):
+        name, beside = f"{path.parent.name}/{path.stem}", expected_path(path)
+        recording = load(path).recording
+        if not beside.is_file() or recording.dialect is None:
+            others.append(name)
+            continue
+        try:
+            value = json.loads(beside.read_bytes())
+        except (OSError, ValueError) as exc:
+            raise UsageError(f"{beside}: {exc}; write it again with `harness expect {path} --write`") from exc
+        message = value.get("message") if isinstance(value, dict) else None
+        cases.append(Case(
+            name=name, recording=recording, dialect=recording.dialect, expected=_expected(beside, message),
+        ))  # fmt: skip
+    return cases, others
+
+
+def _expected(path: Path, value: Any) -> Expected:
+    try:
+        return msgspec.convert(value, Expected)
+    except msgspec.ValidationError as exc:
+        raise UsageError(f"{path}: {exc}: it must hold a message as cases/README and DESIGN say") from exc

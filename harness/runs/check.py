@@ -1,0 +1,260 @@
+"""Check a target: every case through it, cut in every way it can see; a failure shrunk to the smallest cut."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from harness.answers import FEATURES, CaseOutcome, Verdict, judge
+from harness.cases import QUIRKS, Case, fixture_cases, quirk_cases
+from harness.claims import Claims, KnownFailure
+from harness.cuts import FAMILIES, offsets, shrink, written
+from harness.errors import UsageError
+from harness.findings import Outcome
+from harness.settings import suggestion
+from harness.targets import Target, Trial
+
+CHECK_FORMAT = "sse-harness-check/1"
+SHRINK_RUNS = 60  # runs spent on making one failure smaller
+DEFAULT_DIALECTS = ("chat",)
+
+
+class Failed(msgspec.Struct, kw_only=True):
+    """One way a case fails. `cuts` is the family it was first seen under, `also` others with the same result.
+
+    `smallest` is the smallest cut that fails, as `--cut` takes it; `repro` is the command line that shows it.
+    """
+
+    outcome: CaseOutcome
+    cuts: str
+    also: list[str] = []
+    smallest: str
+    differences: list[str]
+    repro: str
+
+
+class CaseResult(msgspec.Struct, kw_only=True):
+    """One case: the worst outcome over all runs. `reason` says why it was skipped, `known` why its failure is known."""
+
+    case: str
+    dialect: str
+    outcome: CaseOutcome
+    reason: str = ""
+    known: str | None = None
+    contested: bool = False
+    runs: int = 0
+    failures: list[Failed] = []
+
+
+class KnownUse(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a known failure: still fails, passes now (take it out), fails otherwise, or did not run."""
+
+    case: str
+    reason: str
+    state: Literal["fails", "passes", "other-failure", "unmeasured"]
+
+
+class CheckReport(msgspec.Struct, kw_only=True):
+    """What `check` says. `counts` has every outcome that occurred; `not_observed` says what was not tested, and why."""
+
+    format: str = CHECK_FORMAT
+    target: str
+    outcome: Outcome
+    counts: dict[str, int]
+    runs: int
+    cuts: list[str]
+    cases: list[CaseResult]
+    known_failures: list[KnownUse]
+    not_observed: list[str]
+
+
+def check(
+    target: Target,
+    *,
+    fixtures: Path | None = None,
+    quirks: bool = True,
+    cases: Sequence[str] = (),
+    cuts: Sequence[str] = FAMILIES,
+    jobs: int = 1,
+    progress: Callable[[CaseResult], None] | None = None,
+    folder: Path = QUIRKS,
+) -> CheckReport:
+    """Run the target on every quirk in `folder` and every fixture under `fixtures` whose message is expected.
+
+    `cases`: names or patterns (`02*`, `openai/*`) of those to run, all if none. `cuts`: families, as in cuts.py. `jobs`
+    cases run at once (commands only profit). Raises UsageError: a case, family or claim that does not exist.
+    """
+    found, others = ([], []) if fixtures is None else fixture_cases(fixtures)
+    found = [*(quirk_cases(folder) if quirks else ()), *found]
+    for known in target.claims.known_failures:
+        if (fixtures is not None) if "/" in known.case else quirks:
+            _matching(found, known.case, "known_failures: ")
+    if cases:
+        wanted = {case.name for pattern in cases for case in _matching(found, pattern)}
+        found = [case for case in found if case.name in wanted]
+    for family in cuts:
+        if not family.startswith("at:"):
+            offsets(b"", family)  # says so now if there is no such family
+    families = list(cuts) if target.sees_cuts else ["whole"]
+    checker = _Checker(target, families)
+    results = []
+    with ThreadPoolExecutor(max_workers=max(jobs, 1)) as pool:
+        for result in pool.map(checker.check, found) if jobs > 1 else map(checker.check, found):
+            results.append(result)
+            if progress is not None:
+                progress(result)
+    return CheckReport(
+        target=target.name, outcome=_outcome(results),
+        counts=dict(Counter(str(result.outcome) for result in sorted(results, key=lambda r: r.outcome.rank))),
+        runs=sum(result.runs for result in results), cuts=families, cases=results,
+        known_failures=[_use(known, results) for known in target.claims.known_failures],
+        not_observed=[*target.unseen, *_not_observed(target.claims, results, checker.compared, others)],
+    )  # fmt: skip
+
+
+def _matching(cases: Iterable[Case], pattern: str, place: str = "") -> list[Case]:
+    names = {case.name: case for case in cases}
+    found = [case for name, case in names.items() if name == pattern or fnmatchcase(name, pattern)]
+    if not found:
+        near = suggestion(pattern, names) or "; name it like its file, without .sse, or use a pattern such as 02*"
+        raise UsageError(f"{place}no case {pattern!r}{near}")
+    return found
+
+
+class _Checker:
+    """Runs cases; `compared` gathers what their answers could be compared on."""
+
+    def __init__(self, target: Target, families: Sequence[str]) -> None:
+        self.target, self.families = target, families
+        self.claims: Claims = target.claims
+        self.features = FEATURES if self.claims.features is None else self.claims.features
+        self.compared: set[str] = set()
+
+    def check(self, case: Case) -> CaseResult:
+        """One case under every family of cuts; cuts that make the same pieces run once."""
+        result = CaseResult(
+            case=case.name, dialect=case.dialect, outcome=CaseOutcome.RIGHT, contested=case.contested, failures=[]
+        )
+        if reason := self._skipped(case):
+            result.outcome, result.reason = CaseOutcome.SKIPPED, reason
+            return result
+        reads = [read.end for read in case.recording.reads]
+        seen: set[tuple[int, ...]] = set()
+        for family in self.families:
+            cuts = offsets(case.recording.body, family, reads)
+            if tuple(cuts) in seen:
+                continue
+            seen.add(tuple(cuts))
+            verdict = self._run(case, cuts)
+            result.runs += 1
+            if not verdict.outcome.good:
+                result.runs += self._failed(case, family, cuts, verdict, result.failures)
+            if verdict.outcome.rank > result.outcome.rank:
+                result.outcome = verdict.outcome
+            if verdict.outcome is CaseOutcome.HUNG:
+                break  # each further run would cost the whole time limit
+        known = next((known for known in self.claims.known_failures if _names(known, case.name)), None)
+        if known is not None and known.covers(result.outcome):
+            result.known = known.reason
+        return result
+
+    def _skipped(self, case: Case) -> str:
+        claimed = DEFAULT_DIALECTS if self.claims.dialects is None else self.claims.dialects
+        if case.dialect not in claimed:
+            return f"dialect {case.dialect} is not claimed"
+        needs = case.expected.needs() | ({"recovery"} if case.recovered else set())
+        if missing := sorted(needs - set(self.features)):
+            return f"needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not claimed"
+        status = case.recording.status
+        if status is not None and status >= 300 and not self.target.sees_status:
+            return f"status {status} with a body that is no stream: the target sees bodies only"
+        return ""
+
+    def _run(self, case: Case, cuts: Sequence[int]) -> Verdict:
+        trial = Trial(case=case.name.replace("/", "-").replace(".", "-"), dialect=case.dialect,
+                      recording=case.recording, cuts=cuts)  # fmt: skip
+        verdict = judge(self.target.run(trial), case.expected, self.features)
+        self.compared |= verdict.compared
+        return verdict
+
+    def _failed(
+        self, case: Case, family: str, cuts: Sequence[int], verdict: Verdict, failures: list[Failed]
+    ) -> int:  # fmt: skip
+        """Add the failure, or the family to the one like it; returns how many runs it took to make it smaller."""
+        differences = list(verdict.differences)
+        for failed in failures:
+            if failed.outcome is verdict.outcome and (failed.differences == differences or failed.smallest == "whole"):
+                failed.also.append(family)
+                return 0
+        runs = 0
+
+        def fails(some: list[int]) -> bool:
+            nonlocal runs, differences
+            runs += 1
+            smaller = self._run(case, some)
+            if smaller.outcome is verdict.outcome:
+                differences = list(smaller.differences)
+                return True
+            return False
+
+        smallest = written(cuts if verdict.outcome is CaseOutcome.HUNG else shrink(fails, cuts, SHRINK_RUNS))
+        if len(smallest) > 200:
+            smallest = family
+        repro = shlex.join(self.target.command(["--case", case.name, "--cut", smallest]))
+        failures.append(Failed(
+            outcome=verdict.outcome, cuts=family, smallest=smallest, differences=differences, repro=repro, also=[],
+        ))  # fmt: skip
+        return runs
+
+
+def _names(known: KnownFailure, case: str) -> bool:
+    return known.case == case or fnmatchcase(case, known.case)
+
+
+def _outcome(results: Iterable[CaseResult]) -> Outcome:
+    """differs if a case fails that is not known to; not measured if none ran."""
+    ran = [result for result in results if result.outcome is not CaseOutcome.SKIPPED]
+    if not ran:
+        return Outcome.NOT_MEASURED
+    return Outcome.DIFFERS if any(not r.outcome.good and r.known is None for r in ran) else Outcome.CONFORMS
+
+
+def _use(known: KnownFailure, results: Iterable[CaseResult]) -> KnownUse:
+    outcomes = [
+        result.outcome for result in results
+        if _names(known, result.case) and result.outcome is not CaseOutcome.SKIPPED
+    ]  # fmt: skip
+    state: Literal["fails", "passes", "other-failure", "unmeasured"] = "unmeasured"
+    if outcomes:
+        worst = max(outcomes, key=lambda outcome: outcome.rank)
+        state = "passes" if worst.good else "fails" if any(map(known.covers, outcomes)) else "other-failure"
+    return KnownUse(case=known.case, reason=known.reason, state=state)
+
+
+def _not_observed(
+    claims: Claims, results: Sequence[CaseResult], compared: set[str], others: Sequence[str]
+) -> list[str]:  # fmt: skip
+    """What this check says nothing about, in sentences."""
+    out = []
+    if claims.dialects is None:
+        out.append("dialects: the target claims none, so it was asked chat only")
+    if claims.features is not None and (missing := [name for name in FEATURES if name not in claims.features]):
+        out.append(f"features not claimed: {', '.join(missing)}")
+    if compared:
+        claimed = [name for name in claims.features or FEATURES if name != "recovery"]
+        if hidden := [name for name in claimed if name not in compared]:
+            out.append(f"not in any answer, so not compared: {', '.join(hidden)}")
+        if "messages" not in compared:
+            out.append("the next request's history: no answer had `messages`")
+    skipped = Counter(result.reason for result in results if result.outcome is CaseOutcome.SKIPPED)
+    out += [f"{count} case{'s' if count > 1 else ''} skipped: {reason}" for reason, count in skipped.items()]
+    if others:
+        out.append(f"fixtures without dialect or .expected.json: {', '.join(others)}")
+    return out
