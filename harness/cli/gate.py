@@ -1,0 +1,59 @@
+"""harness gate"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from harness.cli.common import FILE, complain, config_option, fail_on_option, json_option, progress, say, say_json
+from harness.config import load_project
+from harness.findings import EXIT, Outcome, Severity
+from harness.reports import check_suffix, write_report
+from harness.reports.text import gate_text
+from harness.runs import gate as run
+
+
+@click.command()
+@click.argument("baseline")
+@click.argument("candidate")
+@click.option("--shape", "shapes", multiple=True, metavar="SHAPE", help="Only this shape; may be given again.")
+@click.option("--attempts", type=click.IntRange(1, 20), default=1, show_default=True,
+              help="Attempts at a shape that is not measured.")  # fmt: skip
+@click.option("--recorded", is_flag=True, help="Read the candidate from fixtures/ too; nothing is sent.")
+@click.option("--allow-stale", is_flag=True, help="Compare although a request file changed since the baseline.")
+@click.option("--report", "reports", multiple=True, type=FILE, metavar="PATH",
+              help="Also write the report there; the suffix picks the form.")  # fmt: skip
+@fail_on_option(Severity.NEGOTIABLE)
+@config_option
+@json_option
+@click.pass_context
+def gate(
+    ctx: click.Context, baseline: str, candidate: str, shapes: tuple[str, ...], attempts: int, recorded: bool,
+    allow_stale: bool, reports: tuple[Path, ...], fail_on: Severity, config: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Say whether CANDIDATE can take over from BASELINE.
+
+    BASELINE is read from fixtures/, CANDIDATE is called. Exit 0: conforms, 1: differs, 2: usage or configuration,
+    3: not measured and nothing differs.
+
+    \b
+    harness gate openai candidate
+    harness gate openai candidate --shape tool-call --report report.json
+    """
+    for path in reports:
+        check_suffix(path)
+    gated = run.gate(
+        load_project(config, Path.cwd()), baseline, candidate, shapes=shapes, attempts=attempts, recorded=recorded,
+        allow_stale=allow_stale, fail_on=fail_on, environ=os.environ, say=progress,
+    )  # fmt: skip
+    for path in reports:
+        write_report(path, gated)
+    if as_json:
+        say_json(gated.report)
+    else:
+        say(gate_text(gated.report, {shape: held.by_side for shape, held in gated.bodies.items()}))
+    if gated.report.outcome is not Outcome.CONFORMS:
+        complain(run.summary(gated, fail_on))
+    ctx.exit(EXIT[gated.report.outcome])

@@ -1,0 +1,58 @@
+"""harness record"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from harness.cli.common import complain, config_option, json_option, progress, say, say_json
+from harness.config import load_project
+from harness.errors import Exit
+from harness.runs.recording import record_provider
+
+
+@click.command()
+@click.argument("providers", nargs=-1, required=True, metavar="PROVIDER...")
+@click.option("--shape", "shapes", multiple=True, metavar="SHAPE", help="Only this shape; may be given again.")
+@click.option("--takes", type=click.IntRange(1, 50), default=1, show_default=True, help="Takes of each shape.")
+@click.option("--replace", is_flag=True, help="Replace a fixture even if its structure differs.")
+@config_option
+@json_option
+@click.pass_context
+def record(
+    ctx: click.Context, providers: tuple[str, ...], shapes: tuple[str, ...], takes: int, replace: bool,
+    config: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Record an endpoint's streams as fixtures: the four canonical shapes, or those named.
+
+    A take that is not good never replaces a fixture; its bytes go to .harness/failed/. Exit 0 if all are good, else 3.
+
+    \b
+    harness record openai
+    harness record openai --shape text --takes 3
+    """
+    project = load_project(config, Path.cwd())
+    for name in providers:
+        project.provider(name)
+    bad = []
+    for name in providers:
+        for result in record_provider(
+            project, name, shapes=shapes, takes=takes, replace=replace, environ=os.environ, say=progress
+        ):  # fmt: skip
+            if as_json:
+                say_json(result)
+            elif result.good:
+                say(f"{name}/{result.shape}: {result.path}")
+            else:
+                say(f"{name}/{result.shape}: not recorded: {result.reason}")
+            if not result.good:
+                bad.append(result)
+    if bad:
+        where = "; ".join(
+            f"{result.provider}/{result.shape}: {result.reason}{f' (bytes in {result.path})' if result.path else ''}"
+            for result in bad
+        )
+        complain(f"not recorded: {where}")
+        ctx.exit(Exit.NOT_MEASURED)

@@ -1,0 +1,48 @@
+"""harness replay"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import click
+
+from harness.cli.common import FILE, complain, config_option, progress, say
+from harness.config import load_project
+from harness.faults import FAULTS
+from harness.replay import Exchange, Replay
+
+
+@click.command()
+@click.argument("folder", required=False, type=FILE, metavar="[DIR]")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; by default any free one.")
+@click.option("--fault", "faults", multiple=True, metavar="FAULT", help="Break the streams; see --list-faults.")
+@click.option("--pace", type=click.Choice(["recorded", "fast"]), default="fast", show_default=True,
+              help="Wait as the recording did, or not at all.")  # fmt: skip
+@click.option("--list-faults", is_flag=True, help="List the faults and exit.")
+@config_option
+def replay(
+    folder: Path | None, port: int, faults: tuple[str, ...], pace: str, list_faults: bool, config: Path | None
+) -> None:  # fmt: skip
+    """Serve fixtures on this machine, byte for byte: all of fixtures/, one provider's folder, or one file.
+
+    Point a client's base URL at it. Runs until Ctrl-C.
+
+    \b
+    harness replay fixtures/openai --port 8081
+    harness replay fixtures/openai --fault drop-marker
+    """
+    if list_faults:
+        for kind in FAULTS.values():
+            say(f"{kind.usage:<32} {kind.about}")
+        return
+    source = folder or load_project(config, Path.cwd()).fixtures
+
+    def watch(exchange: Exchange) -> None:
+        progress(f"{exchange.method} {exchange.path}: {exchange.provider}/{exchange.shape} {exchange.outcome}")
+
+    with Replay(source, port=port, pace="recorded" if pace == "recorded" else "fast", faults=faults, watch=watch) as server:
+        for warning in server.warnings:
+            complain(warning)
+        say(f"READY {server.base_url}")
+        threading.Event().wait()

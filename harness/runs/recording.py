@@ -1,0 +1,96 @@
+"""`harness record`: an endpoint's shapes as fixtures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from harness.bodies import request_for
+from harness.config import Project
+from harness.errors import RecordingError, SecretFound
+from harness.runs.taking import Say, Take, take
+from harness.shapes import CANONICAL
+from harness.store import load, take_path
+from harness.structure import read, signature
+
+
+class Recorded(msgspec.Struct, kw_only=True):
+    """What became of one take: good, or why not; and where its bytes lie (null if there are none)."""
+
+    provider: str
+    shape: str
+    take: int
+    good: bool
+    reason: str = ""
+    path: Path | None = None
+
+
+def record_provider(
+    project: Project, name: str, *, shapes: Sequence[str] = (), takes: int = 1, replace: bool = False,
+    environ: Mapping[str, str], say: Say,
+) -> list[Recorded]:  # fmt: skip
+    """Record the shapes (the canonical four by default) of a provider, one request at a time.
+
+    A bad take never replaces a fixture, nor does one whose structure differs, unless `replace` says so. Raises
+    UsageError and ConfigError before anything is sent.
+    """
+    provider = project.provider(name)
+    wanted = list(shapes) or [shape for shape in CANONICAL if provider.shape(shape).skip is None]
+    resolved = provider.resolve(environ)
+    prepared = {shape: request_for(project, provider, resolved, shape) for shape in wanted}
+    results = []
+    for shape, request in prepared.items():
+        for number in range(1, takes + 1):
+            say(f"{name}/{shape}: take {number} of {takes} ...")
+            target = take_path(project.fixtures, name, shape, number)
+            refused: list[str] = []
+
+            def decide(found: Take, target: Path = target, refused: list[str] = refused) -> Path | None:
+                reason = _not_good(found) or ("" if replace else _differs(found, target))
+                refused.extend([reason] if reason else [])
+                return None if reason else target
+
+            result = Recorded(provider=name, shape=shape, take=number, good=False)
+            try:
+                found = take(project, request, shape, decide=decide)
+            except (RecordingError, SecretFound) as exc:
+                result.reason = str(exc)
+            else:
+                result.path, result.good = found.path, not refused
+                result.reason = refused[0] if refused else ""
+            results.append(result)
+    return results
+
+
+def _not_good(found: Take) -> str:
+    """Why a take cannot be a fixture, "" if it can: not ended by itself, or its shape was not exercised."""
+    if found.recording.end != "eof":
+        return f"the stream ended as {found.recording.end}"
+    if found.unmeasured:
+        return found.unmeasured
+    failed = found.result == "error"
+    if found.reading.structure.get("end.state") == "eof" and failed:
+        if found.recording.shape == "error":
+            return ""
+        message = found.reading.message.error
+        detail = f": {message.message}" if message is not None else ""
+        return f"the endpoint answered with an error (HTTP {found.recording.status}){detail}"
+    return "" if found.result == "ok" else f"the stream is no answer ({found.result})"
+
+
+def _differs(found: Take, target: Path) -> str:
+    """Why the take may not replace the fixture that is there, "" if it may."""
+    if not target.exists():
+        return ""
+    old = load(target).recording
+    dialect = old.dialect or found.reading.structure.dialect
+    before = signature(read(old, dialect, found.reading.structure.asked).structure)
+    after = signature(found.reading.structure)
+    changed = [line for line in after if line.startswith("wire.") and line not in before]
+    lost = [line for line in before if line.startswith("wire.") and line not in after]
+    if not changed and not lost:
+        return ""
+    shown = "; ".join([*(f"-{line}" for line in lost), *(f"+{line}" for line in changed)][:3])
+    return f"its structure differs from the fixture ({shown}); --replace takes it"
