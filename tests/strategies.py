@@ -208,23 +208,32 @@ def places(node: Any) -> Iterator[tuple[Any, Any]]:
             yield from places(node[key])
 
 
+DELETE, DOUBLE = -2, -1
+
+
+def _change(node: Any, key: Any, how: int) -> None:
+    """Delete or double a member or entry, or give it another type (the place in RETYPED)."""
+    if how == DELETE:
+        del node[key]
+    elif how == DOUBLE and isinstance(node, list):
+        node.insert(key, copy.deepcopy(node[key]))
+    elif how == DOUBLE:
+        node[Twin(key)] = copy.deepcopy(node[key])
+    else:
+        node[key] = RETYPED[how](node[key])
+
+
 def _bend(draw: st.DrawFn, payloads: list[Any]) -> None:
     found = list(places(payloads))
     if not found:
         return
     node, key = found[draw(st.integers(0, len(found) - 1))]
-    how = draw(st.integers(-3, len(RETYPED) - 1))
-    if how == -3:
-        del node[key]
-    elif how == -2 and isinstance(node, list):
-        node.insert(key, node[key])
-    elif how == -2:
-        node[Twin(key)] = node[key]
-    elif how == -1:  # a member under a name it does not have
-        other = found[draw(st.integers(0, len(found) - 1))]
-        node[key] = copy.deepcopy(other[0][other[1]])
+    how = draw(st.integers(DELETE - 1, len(RETYPED) - 1))
+    if how < DELETE:  # what stands elsewhere
+        other, place = found[draw(st.integers(0, len(found) - 1))]
+        node[key] = copy.deepcopy(other[place])
     else:
-        node[key] = RETYPED[how](node[key])
+        _change(node, key, how)
 
 
 # -- layout -------------------------------------------------------------------------------------------------------
@@ -312,3 +321,35 @@ def recording(pieces: Sequence[bytes], head: dict[str, Any], end: str, late: boo
         at += len(piece)
         reads.append(Read(at, 3_000_000 if late else 0))
     return Recording(body=b"".join(pieces), reads=reads, end=end, **head)
+
+
+def bent_once() -> Iterator[tuple[str, bytes]]:
+    """Each member of the scripts' payloads once deleted, once doubled and once of every other type; with what was done.
+
+    A member with the same place (by names) and the same members beside it in several payloads is bent in the first.
+    """
+    seen: set[tuple[str, ...]] = set()
+    for name, payloads in sorted(SCRIPTS.items()):
+        for path in _paths(payloads):
+            place = tuple(key for key in path if isinstance(key, str))
+            beside = payloads
+            for key in path[:-1]:
+                beside = beside[key]
+            kind = (*place, "beside", *(beside if isinstance(beside, dict) else ()))
+            if not place or kind in seen:
+                continue
+            seen.add(kind)
+            for how in range(DELETE, len(RETYPED)):
+                bent = copy.deepcopy(payloads)
+                node = bent
+                for key in path[:-1]:
+                    node = node[key]
+                _change(node, path[-1], how)
+                yield f"{name}: {'.'.join(place)}: {how}", stream(*bent)
+
+
+def _paths(node: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    for key in list(node) if isinstance(node, dict) else range(len(node)):
+        yield (*above, key)
+        if isinstance(node[key], dict | list):
+            yield from _paths(node[key], (*above, key))

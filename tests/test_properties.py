@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from reading import quirk, quirks
-from strategies import ASKED, ENDS, HEADS, PROFILE, SCRIPTS, bodies, cut, recording, stream
+from strategies import ASKED, ENDS, HEADS, PROFILE, SCRIPTS, bent_once, bodies, cut, recording, stream
 
 from harness.asked import Asked
 from harness.catalogue import CATALOGUE
@@ -124,6 +124,15 @@ def test_any_chat_stream_reads_the_same_however_it_is_cut(capsys: pytest.Capture
         print(f"\n{line}")  # noqa: T201 - the line is meant to be seen
     assert not missing, f"{line}; not reached: {', '.join(missing)}"
     assert not {*OTHER_KINDS, *OTHER_NOTES} & {*kinds, *notes}, "a chat stream reached what is listed as another's"
+
+
+def test_no_member_of_a_payload_is_taken_on_trust() -> None:
+    """Deleted, doubled or of any other type: it is read, judged and written."""
+    for number, (what, body) in enumerate(bent_once()):
+        try:
+            judge(Recording(body=body), ASKED[number % len(ASKED)])
+        except Exception as exc:
+            raise AssertionError(what) from exc
 
 
 LINES = st.sampled_from(

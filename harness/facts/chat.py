@@ -308,7 +308,8 @@ class ChatFacts(Facts):
         where = None
         usage = payload.get("usage")
         if type(usage) is dict and usage:
-            finishing = any(type(c) is dict and c.get("finish_reason") for c in choices or ())
+            listed = choices if type(choices) is list else ()
+            finishing = any(type(c) is dict and c.get("finish_reason") for c in listed)
             if finishing:
                 where = "finish"
             elif not self.any_finish:
