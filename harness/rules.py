@@ -12,7 +12,7 @@ from harness.structure import Structure
 
 # What lint measures a "both" rule against: the documented form.
 DOCUMENTED = {
-    "usage.position": "an extra chunk with an empty list of choices",
+    "usage.position": "extra:empty",
     "reasoning.field": "reasoning_content",
 }
 # Where the other side's bytes for a note are: the fact that shows how the baseline does it.
@@ -48,16 +48,29 @@ def explained(codes: Iterable[str]) -> set[str]:
 
 def message_of(rule: Rule, **values: Any) -> str:
     """The rule's sentence with its values filled in."""
-    shown = {"detail": "", "baseline": "", "candidate": "", "lost": "", **values}
-    return " ".join(rule.says.format(**{key: _shown(value) for key, value in shown.items()}).split())
+    shown = {key: _shown(values.get(key, "")) for key in ("baseline", "candidate", "lost")}
+    return " ".join(rule.says.format(detail=values.get("detail") or "", **shown).split())
+
+
+# Values of facts as words of a sentence.
+WORDS = {
+    "extra:empty": "an extra chunk without choices", "extra:choice": "an extra chunk with a choice",
+    "extra:missing": "an extra chunk without the list of choices", "finish": "the finish chunk",
+    "running": "chunks before the finish", "in-choice": "a choice", "vendor": "a vendor's own member",
+    "empty": '""', "absent": "left out", "string": "text", "error-object": "an object under `error`",
+    "error-string": "a string under `error`", "top-level": "members at top level", "text": "plain text",
+    "none": "none", "status": "HTTP status", "data": "a data event", "event-name": "an `event: error`",
+    "field": "an SSE field of its own", "bare": "a bare JSON line", "unterminated": "an unterminated last event",
+    "whole": "one piece", "pieces": "pieces",
+}  # fmt: skip
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(map(str, value)) or "nothing"
+        return ", ".join(WORDS.get(str(key), str(key)) for key in value) or "nothing"
     if isinstance(value, bool):
         return "present" if value else "absent"
-    return "nothing" if value is None else str(value)
+    return "nothing" if value is None else WORDS.get(str(value), str(value))
 
 
 def note_finding(

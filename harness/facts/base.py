@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.dialects.base import JSON_TYPES
-from harness.events import Error, Event, Finish, Note, ToolCall
+from harness.events import End, Error, Event, Finish, Note, ToolCall
 from harness.findings import Severity
 from harness.message import Message, complete_at, first_id, join_arguments, joined_name
 from harness.sse import ServerSentEvent
@@ -61,7 +61,6 @@ class Facts:
         self.content_seen = False
         self.reason_seen = False
         self.error_seen = False
-        self.marker_after_error = False
         self.calls: dict[tuple[int, int], list[ToolCall]] = {}  # by choice and index; filled by close
         self.reasons: dict[int, list[tuple[str, str]]] = {}  # choice -> (reason, raw) in order
         self.logprobs = False
@@ -87,6 +86,8 @@ class Facts:
                 self._reason(event, sse)  # type: ignore[arg-type]
             elif kind is Error:
                 failure = failure or event  # type: ignore[assignment]
+            elif kind is End:
+                self.where.setdefault("end.marker", (sse.at, sse.length))
             elif kind.__struct_config__.tag in ("text", "reasoning", "refusal", "audio"):
                 self.content_seen = True
                 text = getattr(event, "text", None)
@@ -104,8 +105,8 @@ class Facts:
         """Data that is no JSON: the end marker, an error as text, or what could not be decoded."""
         if any(type(event) is Error for event in events):
             self._error_text(sse, self.content_seen, self.reason_seen)
-        elif events and self.error_seen:
-            self.marker_after_error = True
+        elif events:  # the end marker
+            self.where.setdefault("end.marker", (sse.at, sse.length))
 
     def after(self, data: bytes, sse: ServerSentEvent) -> None:
         """Data after the end or an error."""
@@ -217,11 +218,14 @@ class Facts:
         }
         size = len(recording.body)
         tail = (max(0, self.last_at), max(0, size - self.last_at))
+        refused = recording.status is not None and recording.status >= 400
         for note in reducer.notes:
-            self.note(note.code, note.at, note.length, note.detail)
+            if not refused or not note.code.startswith(("sse.", "stream.")):  # the body of a refusal is no stream
+                self.note(note.code, note.at, note.length, note.detail)
         if "sse.data-not-json" in self.notes and "sse.data-not-json" in reducer.milder:
             self.grades["sse.data-not-json"] = Severity.NEGOTIABLE
-        self._framing(reducer)
+        if not refused:
+            self._framing(reducer)
         self._http(recording)
         result = self._result(reducer, message, recording, size, tail)
         self._channels(message)
@@ -395,7 +399,7 @@ class Facts:
         if result in ("ok", "nothing") and self.tree["end"]["marker"] == "absent":
             self.note("end.marker-missing", *tail, (reducer.dialect.marker or b"").decode() or self.end_name())
         if result == "error" and self.tree["error"].get("delivery") != "status":
-            self.fact("end.marker-after-error", reducer.fold.ended)
+            self.fact("end.marker-after-error", reducer.fold.ended, self.where.get("end.marker", tail))
 
     def end_name(self) -> str:
         """How the end marker is called where it is no text of its own."""

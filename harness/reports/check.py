@@ -15,6 +15,7 @@ _SAYS = {
     CaseOutcome.RAISED: "RAISED ON A GOOD STREAM",
 }
 _STATE = {
+    "fails": "still fails",
     "passes": "passes now: take it out of known_failures",
     "other-failure": "fails in another way than the known one",
     "unmeasured": "did not run",
@@ -22,30 +23,29 @@ _STATE = {
 
 
 def check_text(report: CheckReport) -> str:
-    """Outcome and counts, failures with the command line that shows each, known failures, what was not observed."""
+    """Outcome and counts, failures (gravest first) with a command line that shows each, what is known and not observed."""
     counts = ", ".join(f"{count} {name}" for name, count in report.counts.items()) or "no case"
     lines = [f"{one_line(report.target)}: {report.outcome.upper()} ({counts}; {report.runs} runs)"]
-    failing = [result for result in report.cases if result.failures]
-    for result in sorted(failing, key=lambda result: (result.known is not None, -result.outcome.rank, result.case)):
+    failing = [result for result in report.cases if result.failures and result.known is None]
+    for result in sorted(failing, key=lambda result: (-result.outcome.rank, result.case)):
         lines += ["", *_failing(result)]
-    told = [line for known in report.known_failures for line in _known(known)]
-    if told:
-        lines += ["", "known failures:", *told]
+    if report.known_failures:
+        lines += ["", "known failures:", *map(_known, report.known_failures)]
     if report.not_observed:
         lines += ["", "not observed:", *(f"  {one_line(text)}" for text in report.not_observed)]
     return "\n".join(lines)
 
 
 def _failing(result: CaseResult) -> Iterator[str]:
-    if result.known is not None:
-        yield f"  known   {result.case}: {result.outcome} ({one_line(result.known)})"
-        return
     contested = "; contested: readers differ with good reason" if result.contested else ""
     yield f"  {_SAYS.get(result.outcome, result.outcome.upper())}   {result.case} ({result.dialect}{contested})"
     for failed in result.failures:
-        also = f" and {len(failed.also)} more" if failed.also else ""
         kind = "" if failed.outcome is result.outcome else f"{failed.outcome}, "
-        yield f"    {kind}cut {failed.cuts}{also}, smallest {failed.smallest}"
+        also = f" ({', '.join(failed.also)} alike)" if failed.also else ""
+        if failed.smallest == "whole":
+            yield f"    {kind}wherever it is cut, and whole"
+        else:
+            yield f"    {kind}cut {failed.cuts}{also}; smallest cut: {failed.smallest}"
         for text in failed.differences[:SHOWN_DIFFERENCES]:
             yield f"      {one_line(text)}"
         if len(failed.differences) > SHOWN_DIFFERENCES:
@@ -53,6 +53,5 @@ def _failing(result: CaseResult) -> Iterator[str]:
         yield f"      $ {one_line(failed.repro)}"
 
 
-def _known(known: KnownUse) -> Iterator[str]:
-    if known.state in _STATE:
-        yield f"  {one_line(known.case)}: {_STATE[known.state]} ({one_line(known.reason)})"
+def _known(known: KnownUse) -> str:
+    return f"  {one_line(known.case)}: {_STATE[known.state]} ({one_line(known.reason)})"

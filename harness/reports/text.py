@@ -13,7 +13,7 @@ from harness.message import Message
 from harness.recording import Recording
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-SNIPPET = 160  # bytes shown of a place in a body
+HEAD, TAIL = 90, 110  # bytes shown of a place in a body: what opens a payload, and where usage and finish stand
 
 
 def clean(text: str) -> str:
@@ -27,10 +27,12 @@ def one_line(text: str) -> str:
 
 
 def snippet(body: bytes, at: int, length: int) -> str:
-    """The bytes at a place of a body as printable text, cut at SNIPPET bytes."""
-    piece = body[at : at + min(length, SNIPPET)]
-    more = " ..." if length > SNIPPET else ""
-    return one_line(piece.decode("utf-8", "replace").strip()) + more
+    """The bytes at a place of a body as printable text: the first HEAD and the last TAIL of them."""
+    piece = body[at : at + length].strip()
+    if len(piece) <= HEAD + TAIL:
+        return one_line(piece.decode("utf-8", "replace"))
+    head, tail = (part.decode("utf-8", "replace") for part in (piece[:HEAD], piece[-TAIL:]))
+    return f"{one_line(head)} ... {one_line(tail)}"
 
 
 def finding_lines(
@@ -41,6 +43,9 @@ def finding_lines(
     if finding.accepted is not None:
         until = f" until {finding.accepted.until}" if finding.accepted.until else ""
         accepted = f" (accepted{until}: {one_line(finding.accepted.reason)})"
+    if finding.severity is Severity.COSMETIC:  # passes: a line is enough, the report as JSON has the bytes
+        yield f"{indent}cosmetic {finding.rule}: {one_line(finding.message)}"
+        return
     yield f"{indent}{finding.severity.upper()} {finding.rule}{accepted}"
     yield f"{indent}  {one_line(finding.message)}"
     yield f"{indent}  -> {one_line(finding.remedy)}"

@@ -14,12 +14,13 @@ import msgspec
 
 from harness.answers import FEATURES, CaseOutcome, Verdict, judge
 from harness.cases import QUIRKS, Case, fixture_cases, quirk_cases
-from harness.claims import Claims, KnownFailure
+from harness.claims import Claims, KnownFailure, claims_from_options, load_claims
+from harness.commands import CommandTarget, Mode
 from harness.cuts import FAMILIES, offsets, shrink, written
 from harness.errors import UsageError
 from harness.findings import Outcome
 from harness.settings import suggestion
-from harness.targets import Target, Trial
+from harness.targets import RUN_SECONDS, Target, Trial, load_callable
 
 CHECK_FORMAT = "sse-harness-check/1"
 SHRINK_RUNS = 60  # runs spent on making one failure smaller
@@ -73,6 +74,35 @@ class CheckReport(msgspec.Struct, kw_only=True):
     cases: list[CaseResult]
     known_failures: list[KnownUse]
     not_observed: list[str]
+
+
+def target_of(
+    place: str | None = None,
+    command: Sequence[str] = (),
+    *,
+    mode: Mode = "stdin",
+    payloads: bool = False,
+    claims: Path | None = None,
+    dialects: Sequence[str] = (),
+    features: Sequence[str] = (),
+    timeout: float = RUN_SECONDS,
+) -> Target:
+    """The target a command line names: `package.module:callable`, or a command. `claims` is a file of claims.
+
+    Raises UsageError: both or none named, options that do not go together, a target that cannot be loaded.
+    """
+    if (place is None) == (not command):
+        raise UsageError("name one target: package.module:callable, or a command after --")
+    claimed = claims_from_options(dialects, features)
+    if claims is not None:
+        claimed = claimed.over(load_claims(claims))
+    if place is None:
+        if payloads:
+            raise UsageError("--payloads is for a Python callable; a command is given bytes: leave it out")
+        return CommandTarget(command, mode, claims=claimed, timeout=timeout)
+    if mode != "stdin":
+        raise UsageError(f"--{mode} is for a command after --; a Python callable is given the pieces: leave it out")
+    return load_callable(place, payloads=payloads or None, claims=claimed, timeout=timeout)
 
 
 def check(
@@ -256,5 +286,6 @@ def _not_observed(
     skipped = Counter(result.reason for result in results if result.outcome is CaseOutcome.SKIPPED)
     out += [f"{count} case{'s' if count > 1 else ''} skipped: {reason}" for reason, count in skipped.items()]
     if others:
-        out.append(f"fixtures without dialect or .expected.json: {', '.join(others)}")
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        out.append(f"fixtures without dialect or .expected.json: {', '.join(others[:3])}{more}")
     return out

@@ -1,0 +1,41 @@
+"""harness accept"""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import click
+
+from harness.cli.common import FILE, json_option, say, say_json
+from harness.runs.accepting import acceptances, as_yaml, load_report
+
+
+def _day(ctx: click.Context, param: click.Parameter, value: str | None) -> date | None:
+    if value is None:
+        return None
+    try:
+        return date.fromisoformat(value)
+    except ValueError:
+        raise click.BadParameter("must be a day, such as 2027-06-30") from None
+
+
+@click.command()
+@click.argument("report", type=FILE, metavar="REPORT.json")
+@click.option("--rule", "rules", multiple=True, metavar="RULE", help="Only this rule; may be given again.")
+@click.option("--reason", required=True, metavar="TEXT", help="Why it is tolerated.")
+@click.option("--until", callback=_day, metavar="DATE", help="The last day it is; a fatal finding needs one.")
+@json_option
+def accept(report: Path, rules: tuple[str, ...], reason: str, until: date | None, as_json: bool) -> None:
+    """Print the acceptances for the findings that failed a gate, ready for providers.yaml.
+
+    \b
+    harness gate openai candidate --report report.json
+    harness accept report.json --rule usage.position --reason "tokens are counted locally" --until 2027-06-30
+    """
+    found = load_report(report)
+    entries = acceptances(found, rules=rules, reason=reason, until=until)
+    if as_json:
+        say_json(entries)
+    else:
+        say(as_yaml(found.candidate, entries))

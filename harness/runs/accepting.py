@@ -1,0 +1,84 @@
+"""`harness accept`: from a report's findings to the acceptances that would tolerate them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.findings import REPORT_FORMAT, Outcome, Report, Severity
+from harness.jsontext import as_text
+
+
+def load_report(path: Path) -> Report:
+    """Read a report that `harness gate --report` wrote. Raises UsageError, naming the file."""
+    try:
+        report = msgspec.json.decode(path.read_bytes(), type=Report)
+    except OSError as exc:
+        raise UsageError(f"{path}: cannot be read ({exc.strerror}); give a report of `harness gate --report`") from exc
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+        raise UsageError(f"{path}: not a report of `harness gate --report` ({exc})") from exc
+    if report.format != REPORT_FORMAT:
+        raise UsageError(f"{path}: format {report.format!r} is not {REPORT_FORMAT!r}; gate again with this version")
+    return report
+
+
+def acceptances(
+    report: Report, *, rules: Sequence[str] = (), reason: str, until: date | None = None
+) -> list[dict[str, Any]]:  # fmt: skip
+    """One entry a rule and shape for the findings that fail the report, those of `rules` only if given.
+
+    An entry for a rule that fails in every measured shape names no shape. Raises UsageError: nothing to accept, an
+    unknown rule, a fatal finding without `until`, an empty reason.
+    """
+    if not reason.strip():
+        raise UsageError("--reason: must say why the findings are tolerated")
+    failing = [
+        (result.shape, finding)
+        for result in report.shapes
+        for finding in result.findings
+        if finding.accepted is None and finding.severity is not Severity.COSMETIC
+    ]
+    known = dict.fromkeys(finding.rule for _, finding in failing)
+    for rule in rules:
+        if rule not in known:
+            raise UsageError(f"--rule {rule}: not among the failing findings; there are {', '.join(known) or 'none'}")
+    chosen = [rule for rule in known if not rules or rule in rules]
+    if not chosen:
+        raise UsageError("the report has no finding that needs an acceptance")
+    measured = {result.shape for result in report.shapes if result.outcome in (Outcome.CONFORMS, Outcome.DIFFERS)}
+    entries: list[dict[str, Any]] = []
+    for rule in chosen:
+        found = {shape: finding.severity for shape, finding in failing if finding.rule == rule}
+        fatal = Severity.FATAL in found.values()
+        if fatal and until is None:
+            raise UsageError(f"{rule}: a fatal finding is accepted for a time only; say until when with --until")
+        for shape in [None] if set(found) == measured and len(measured) > 1 else list(found):
+            entry: dict[str, Any] = {"rule": rule}
+            if shape is not None:
+                entry["shape"] = shape
+            if fatal:
+                entry["severity"] = str(Severity.FATAL)
+            entry["reason"] = reason
+            if until is not None:
+                entry["until"] = until.isoformat()
+            entries.append(entry)
+    return entries
+
+
+def as_yaml(provider: str, entries: Sequence[dict[str, Any]]) -> str:
+    """The entries as they stand in providers.yaml, under the candidate."""
+    rows = ["providers:", f"  {provider}:", "    accept:"]
+    for entry in entries:
+        members = ", ".join(f"{key}: {_scalar(key, value)}" for key, value in entry.items())
+        rows.append(f"      - {{{members}}}")
+    return "\n".join(rows)
+
+
+def _scalar(key: str, value: str) -> str:
+    # A JSON string is a YAML string in double quotes; only what we write ourselves needs none.
+    return value if key in ("rule", "shape", "severity", "until") else as_text(value)
