@@ -48,7 +48,9 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         """`host:port`, for messages: never the user name, the path or the query."""
         try:
             parts = urlsplit(self.url)
-            host, port = parts.hostname or "?", parts.port or (443 if parts.scheme == "https" else 80)
+            host, port = parts.hostname or "?", parts.port
         except ValueError:
             return "?"
+        if port is None:
+            port = 443 if parts.scheme == "https" else 80
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -21,6 +21,8 @@ from secrets import token_hex
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from harness.errors import HarnessError, SecretFound, UsageError
 from harness.jsontext import to_json
 from harness.recording import SIDECAR_FORMAT, Recording, Sidecar, sha256, sidecar_of
@@ -109,7 +111,6 @@ class Partial:
         """
         if not self._finished:
             raise HarnessError(f"{self.path}: kept before it was finished")
-        self._check_at_rest()
         sidecar = target.with_suffix(".json")
         following = sidecar.with_name(sidecar.name + ".next")
         if sidecar.exists() and not is_sidecar(sidecar):
@@ -133,7 +134,6 @@ class Partial:
             except SecretFound as exc:
                 raise self._refused(exc) from None
         self._close()
-        self._check_at_rest()
         folder = _private_folder(self._workdir, "failed", self.provider)
         stamp = datetime.now(UTC).strftime("%Y%m%dt%H%M%Sz")
         try:
@@ -167,16 +167,6 @@ class Partial:
             self._open = False
             os.close(self._file)
 
-    def _check_at_rest(self) -> None:
-        """The last look before anything gets its place: the files themselves, whole."""
-        try:
-            for path in (self.path, self._sidecar_path):
-                refuse_secrets(path.read_bytes(), self.secrets)
-        except SecretFound as exc:
-            raise self._refused(exc) from None
-        except OSError as exc:
-            raise _disk(self.path, exc) from exc
-
     def _refused(self, found: SecretFound) -> SecretFound:
         """Delete both files, and say of which recording."""
         self.discard()
@@ -201,8 +191,11 @@ def sidecar_text(sidecar: Sidecar, *, end: str, digest: str | None) -> str:
     members |= {"format": SIDECAR_FORMAT, "end": end, "sha256": digest}
     lines = []
     for name, value in members.items():
-        text = to_json(value, indent=None if name == "reads" else 2)
-        lines.append(f'  "{name}": ' + text.replace("\n", "\n  "))
+        if name == "reads":
+            text = msgspec.json.encode(value).decode()
+        else:
+            text = to_json(value, indent=2).replace("\n", "\n  ")
+        lines.append(f'  "{name}": {text}')
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

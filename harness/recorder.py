@@ -52,24 +52,27 @@ def record(
     endpoint: Endpoint, *, concurrent: int = 1, sink: Sink | None = None, on_end: OnEnd | None = None,
     clock: Clock = time.monotonic, sleep: Sleep = asyncio.sleep,
 ) -> Recording:  # fmt: skip
-    """`arecord` (or `arecord_concurrent`) for callers that are not async. Inside a running loop it takes a thread."""
+    """`arecord_concurrent` for callers that are not async. Inside a running loop it takes a thread of its own."""
+    results: list[Recording] = []
 
-    def recorded() -> Coroutine[Any, Any, Recording]:
-        if concurrent > 1:
-            return arecord_concurrent(endpoint, concurrent, sink=sink, on_end=on_end, clock=clock, sleep=sleep)
-        return arecord(endpoint, sink=sink, on_end=on_end, clock=clock, sleep=sleep)
+    async def main() -> None:
+        one = await arecord_concurrent(endpoint, concurrent, sink=sink, on_end=on_end, clock=clock, sleep=sleep)
+        # Not returned: asyncio.run makes the repr of its task, result included, when it restores the Ctrl-C handler.
+        results.append(one)
 
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(recorded())
-    return _in_thread(recorded)
+        asyncio.run(main())
+    else:
+        _run_in_thread(main)
+    return results[0]
 
 
-def _in_thread(recorded: Callable[[], Coroutine[Any, Any, Recording]]) -> Recording:
+def _run_in_thread(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run it in a loop of a thread's own and wait. Ctrl-C, which only the main thread hears, is passed on."""
     loop = asyncio.new_event_loop()
-    task = loop.create_task(recorded())
+    task = loop.create_task(main())
 
     def work() -> None:
         with asyncio.Runner(loop_factory=lambda: loop), suppress(BaseException):  # the task keeps what it raised
@@ -84,14 +87,14 @@ def _in_thread(recorded: Callable[[], Coroutine[Any, Any, Recording]]) -> Record
             loop.call_soon_threadsafe(task.cancel)
         thread.join()
         raise
-    return task.result()
+    task.result()
 
 
 async def arecord_concurrent(
     endpoint: Endpoint, copies: int, *, sink: Sink | None = None, on_end: OnEnd | None = None,
     clock: Clock = time.monotonic, sleep: Sleep = asyncio.sleep,
 ) -> Recording:  # fmt: skip
-    """Send the request `copies` times at once and record the first.
+    """Send the request `copies` times (1 or more) at once and record the first.
 
     The others are load: read until the first has ended, then closed. How they fare is not looked at. Raises as
     arecord does.

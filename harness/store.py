@@ -218,7 +218,7 @@ def shapes_of(root: Path, provider: str) -> list[str]:
 
 
 def providers_of(root: Path) -> list[str]:
-    """Names of the providers that have fixtures, sorted. None if the folder is missing."""
+    """Names of the providers that have a folder of fixtures, sorted."""
     return sorted(path.name for path in _entries(root) if valid_name(path.name) and path.is_dir())
 
 

@@ -7,6 +7,7 @@ that no class of httpx is missing.
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import socket
 import ssl
@@ -61,9 +62,11 @@ _SAYS = {
 
 
 def client_for(endpoint: Endpoint) -> httpx.AsyncClient:
-    """A client for one attempt. Raises UsageError: the CA file or the proxy variables cannot be used."""
+    """A client for one attempt. Raises UsageError: the address, the CA file or the proxy variables cannot be used."""
     import httpx
 
+    if endpoint.where == "?":  # httpx takes a port that no socket takes
+        raise UsageError(f"{named(endpoint)}the address has no usable host and port; check base_url")
     loopback = is_loopback(httpx.URL(endpoint.url).host)
     verify: bool | ssl.SSLContext
     if isinstance(endpoint.verify, str):
@@ -122,7 +125,7 @@ def body_end(error: httpx.TransportError) -> str:
 def no_response(endpoint: Endpoint, error: httpx.TransportError) -> HarnessError:
     """What to raise when this error came instead of a response."""
     name, reason, causes = type(error).__name__, _of_class(error, NO_RESPONSE), list(_causes(error))
-    why = next((exc.strerror for exc in causes if isinstance(exc, OSError) and exc.strerror), None) or _one_line(error)
+    why = next(filter(None, map(_system_says, causes)), None) or _one_line(error)
     refused = next((exc for exc in causes if isinstance(exc, ssl.SSLError)), None)
     if str(error).startswith(_NOTHING):
         reason = "cut"
@@ -187,6 +190,13 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     while seen is not None:
         yield seen
         seen = seen.exceptions[0] if isinstance(seen, BaseExceptionGroup) else seen.__cause__ or seen.__context__
+
+
+def _system_says(error: BaseException) -> str | None:
+    if not isinstance(error, OSError) or error.errno is None:
+        return None
+    # asyncio puts words and addresses of its own into strerror; gaierror has numbers of its own.
+    return error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno)
 
 
 def _one_line(error: BaseException) -> str:
