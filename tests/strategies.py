@@ -332,7 +332,7 @@ def bent_once() -> Iterator[tuple[str, bytes]]:
     for name, payloads in sorted(SCRIPTS.items()):
         for path in _paths(payloads):
             place = tuple(key for key in path if isinstance(key, str))
-            beside = payloads
+            beside: Any = payloads
             for key in path[:-1]:
                 beside = beside[key]
             kind = (*place, "beside", *(beside if isinstance(beside, dict) else ()))

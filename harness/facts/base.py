@@ -218,13 +218,13 @@ class Facts:
         }
         size = len(recording.body)
         tail = (max(0, self.last_at), max(0, size - self.last_at))
-        refused = recording.status is not None and recording.status >= 400
+        rejected = recording.status is not None and recording.status >= 400
         for note in reducer.notes:
-            if not refused or not note.code.startswith(("sse.", "stream.")):  # the body of a refusal is no stream
+            if not rejected or not note.code.startswith(("sse.", "stream.")):  # the body of a rejection is no stream
                 self.note(note.code, note.at, note.length, note.detail)
         if "sse.data-not-json" in self.notes and "sse.data-not-json" in reducer.milder:
             self.grades["sse.data-not-json"] = Severity.NEGOTIABLE
-        if not refused:
+        if not rejected:
             self._framing(reducer)
         self._http(recording)
         result = self._result(reducer, message, recording, size, tail)
