@@ -74,18 +74,21 @@ def _run_in_thread(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     loop = asyncio.new_event_loop()
     task = loop.create_task(main())
 
-    def work() -> None:
-        with asyncio.Runner(loop_factory=lambda: loop), suppress(BaseException):  # the task keeps what it raised
-            loop.run_until_complete(task)
+    # Not Thread.join: interrupted once, it takes the thread for ended the next time (CPython 3.11).
+    ended = threading.Event()
 
-    thread = threading.Thread(target=work, name="harness-record")
-    thread.start()
+    def work() -> None:
+        with suppress(BaseException), asyncio.Runner(loop_factory=lambda: loop):
+            loop.run_until_complete(task)  # the task keeps what it raised
+        ended.set()
+
+    threading.Thread(target=work, name="harness-record").start()
     try:
-        thread.join()
+        ended.wait()
     except KeyboardInterrupt:
         with suppress(RuntimeError):  # it has just ended by itself
             loop.call_soon_threadsafe(task.cancel)
-        thread.join()
+        ended.wait()
         raise
     task.result()
 
