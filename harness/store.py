@@ -50,7 +50,9 @@ def load(path: Path | str) -> Loaded:
     body = _read(path, MAX_FILE)
     beside = path.with_suffix(".json")
     if beside == path or not beside.is_file():
-        return Loaded(path=path, recording=Recording(body=body, end="eof"))
+        following = None if beside == path else _after_crash(beside, sha256(body))
+        recording = Recording(body=body, end="eof") if following is None else with_body(following, body)
+        return Loaded(path=path, recording=recording)
     text = _read(beside, MAX_SIDECAR)
     try:
         value = _DECODE(text)
@@ -95,17 +97,24 @@ def _says_format(text: bytes) -> bool:
 def _with_sidecar(path: Path, body: bytes, beside: Path, text: bytes) -> tuple[Recording, str | None]:
     sidecar, digest = _sidecar(beside, text), sha256(body)
     if sidecar.sha256 not in (None, digest):
-        after_crash = beside.with_name(beside.name + ".next")
-        if after_crash.is_file():
-            following = _sidecar(after_crash, _read(after_crash, MAX_SIDECAR))
-            if following.sha256 == digest:
-                return _checked(following, body, beside)
+        following = _after_crash(beside, digest)
+        if following is not None:
+            return with_body(following, body), None
         warning = (
             f"{path}: not the bytes that {beside.name} describes (sha256 differs): its reads and end are ignored; "
             "was the file edited, or checked out with other line ends?"
         )
         return with_body(sidecar, body, trusted=False), warning
     return _checked(sidecar, body, beside)
+
+
+def _after_crash(beside: Path, digest: str) -> Sidecar | None:
+    """The sidecar that waits as `.json.next`, if it is of the body with this digest (partial.Partial.keep)."""
+    following = beside.with_name(beside.name + ".next")
+    if not following.is_file():
+        return None
+    sidecar = _sidecar(following, _read(following, MAX_SIDECAR))
+    return sidecar if sidecar.sha256 == digest else None
 
 
 def _checked(sidecar: Sidecar, body: bytes, beside: Path) -> tuple[Recording, str | None]:

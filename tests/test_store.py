@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 import pytest
 
 from harness.codings import Decoder
@@ -342,12 +343,17 @@ class Crash(BaseException):
 
 
 @pytest.mark.parametrize("step", range(3))
+@pytest.mark.parametrize("before", ["pair", "bare", "nothing"])
 def test_a_crash_between_the_renames_never_mixes_two_recordings(
-    tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, step: int, before: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = Recording(body=b"data: old\n\n", status=418, end="eof", shape="text")
+    old = Recording(body=b"data: old\n\n", end="eof")
     target = take_path(tmp_path / "fixtures", "openai", "text")
-    kept(tmp_path, old, target)
+    if before == "pair":
+        old = msgspec.structs.replace(old, status=418, shape="text")
+        kept(tmp_path, old, target)
+    elif before == "bare":
+        put(target, old.body)
     partial = Partial(tmp_path, "openai", "text")
     partial.write(BODY)
     partial.finish(RECORDING)
@@ -364,9 +370,12 @@ def test_a_crash_between_the_renames_never_mixes_two_recordings(
     with pytest.raises(Crash):
         partial.keep(target)
     monkeypatch.undo()
-    loaded = load(target)
-    assert loaded.warning is None
-    assert loaded.recording == (old if step < 2 else RECORDING)
+    if before == "nothing" and step < 2:
+        assert not target.exists()
+    else:
+        loaded = load(target)
+        assert loaded.warning is None
+        assert loaded.recording == (old if step < 2 else RECORDING)
     kept(tmp_path, old, target)  # and the next one cleans up
     assert load(target).recording == old
     assert sorted(path.name for path in target.parent.iterdir()) == ["text.json", "text.sse"]
