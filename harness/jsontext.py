@@ -12,16 +12,37 @@ import msgspec
 
 decode_strict = msgspec.json.Decoder().decode
 STRICT_ERRORS = (ValueError, RecursionError)  # msgspec.DecodeError is a ValueError
+# Levels of nesting that are read. Decoding and writing both recurse, and stop at a depth that hangs on who calls them:
+# far below it a payload reads the same everywhere, and what was read can be written.
+MAX_DEPTH = 400
+SHALLOW = 2 * MAX_DEPTH  # bytes: a shorter text cannot be nested deeper
 
 
 class Undecodable(ValueError):
     """The bytes are no JSON text, even read tolerantly."""
 
 
+def check_depth(data: bytes, value: Any) -> None:
+    """Raise Undecodable if the value, decoded from the data, is nested deeper than MAX_DEPTH."""
+    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+        return
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [inner for node in level if type(node) is list for inner in node] + [
+            inner for node in level if type(node) is dict for inner in node.values()
+        ]
+        if not level:
+            return
+    raise Undecodable(f"nested deeper than {MAX_DEPTH} levels")
+
+
 def decode(data: bytes) -> Any:
     """Decode strictly, else tolerantly (`decode_tolerant`). Raises Undecodable. Integers are exact."""
     try:
-        return decode_strict(data)
+        value = decode_strict(data)
+        if len(data) > SHALLOW:
+            check_depth(data, value)
+        return value
     except STRICT_ERRORS:
         return decode_tolerant(data)[0]
 
@@ -46,6 +67,7 @@ def decode_tolerant(data: bytes) -> tuple[Any, str]:
         value = json.loads(text, parse_constant=constant)
     except (ValueError, RecursionError) as exc:
         raise Undecodable(str(exc)) from None
+    check_depth(data, value)
     return value, problem or ("sse.json-constant" if constants else "")
 
 

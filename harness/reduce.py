@@ -11,7 +11,15 @@ from typing import Any, Protocol
 from harness.dialects import dialect_class
 from harness.dialects.base import Dialect, looks_like_error
 from harness.events import Event, Note
-from harness.jsontext import STRICT_ERRORS, Undecodable, decode, decode_strict, decode_tolerant
+from harness.jsontext import (
+    SHALLOW,
+    STRICT_ERRORS,
+    Undecodable,
+    check_depth,
+    decode,
+    decode_strict,
+    decode_tolerant,
+)
 from harness.message import Message, MessageFold
 from harness.sse import LineParser, ServerSentEvent, SSEParser, StrayLine
 
@@ -44,7 +52,7 @@ class Reducer:
         self.observer = observer
         self.finished = False
         self.milder: set[str] = set()  # notes that came up only where readers are told to ignore what they mark
-        self._dispatched = 0
+        self._dispatched = False
         self._stray: list[StrayLine] = []
         self._stray_bytes = 0
         self._first_stray: StrayLine | None = None
@@ -52,7 +60,25 @@ class Reducer:
     def feed(self, piece: bytes) -> list[Event]:
         """Take the next piece of the body; return the events it completed, in order of their bytes."""
         out: list[Event] = []
-        for item in self.parser.feed(piece):
+        items = self.parser.feed(piece)
+        if not items:
+            return out
+        dialect = self.dialect
+        read, plain = dialect.read, self.observer is None
+        for item in items:
+            # The regular case, short: one JSON payload that the strict decoder takes, before the end. All else, and
+            # the same payloads when somebody observes, go the long way, which does the same.
+            if plain and type(item) is ServerSentEvent and item.event != "error" and not self._stray:
+                data = item.data
+                if not (dialect.ended or dialect.failed) and len(data) <= SHALLOW:
+                    try:
+                        payload = decode_strict(data)
+                    except STRICT_ERRORS:
+                        self._event(item, out)
+                        continue
+                    self._dispatched = True
+                    read(payload, item, out)
+                    continue
             if type(item) is ServerSentEvent:
                 self._event(item, out)
             else:
@@ -95,7 +121,7 @@ class Reducer:
 
     def _event(self, sse: ServerSentEvent, out: list[Event], via: str = "data") -> None:
         dialect = self.dialect
-        self._dispatched += 1
+        self._dispatched = True
         if self._stray:
             self._bare(out)
         data = sse.data
@@ -104,6 +130,8 @@ class Reducer:
             return
         try:
             payload = decode_strict(data)
+            if len(data) > SHALLOW:
+                check_depth(data, payload)
         except STRICT_ERRORS:
             try:
                 payload, problem = decode_tolerant(data)

@@ -52,8 +52,8 @@ def reduced(pieces: list[bytes]) -> tuple[list[Event], Reducer]:
 
 
 def shown(value: Any) -> Any:
-    """The JSON text decoded again: it must be UTF-8 and JSON (Python's, which writes what a server's NaN was)."""
-    return json.loads(to_json(value).encode())
+    """The JSON text decoded again: it must be UTF-8, and JSON to the letter (no NaN)."""
+    return json.loads(to_json(value).encode(), parse_constant=pytest.fail)
 
 
 def same(whole: Reading, cuts: Reading) -> None:
@@ -74,6 +74,7 @@ def judge(rec: Recording, asked: Asked | None = None) -> tuple[Reading, list[Eve
     for found in lint(reading.structure):
         assert found.message
         assert all(0 <= place.at <= place.at + place.length <= len(rec.body) for place in found.evidence), found
+    assert [event["kind"] for event in shown(events)] == [event.__struct_config__.tag for event in events]
     for event in events:
         assert 0 <= event.at <= event.at + event.length <= len(rec.body), event
     return reading, events
