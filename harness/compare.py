@@ -1,4 +1,4 @@
-"""Structure x structure -> findings. The only module that knows deepdiff, and only ever on structures.
+"""Structure x structure -> findings, within a dialect and across two. The only module that knows deepdiff, and only ever on structures.
 
 Every changed path is owned by the most specific rule, which swallows its children: one cause, one finding (DESIGN).
 Losing is worse than gaining; what both sides have is listed as shared. Source: RULES, section 2.
@@ -15,7 +15,7 @@ from deepdiff.helper import notpresent
 
 from harness.catalogue import CATALOGUE, F, N
 from harness.findings import Evidence, Finding, Severity
-from harness.rules import explained, in_order, message_of, note_finding, rule_of, severity_of
+from harness.rules import explained, in_order, lint, message_of, note_finding, rule_of, severity_of
 from harness.structure import Structure
 
 REJECTED = (400, 405, 413, 415, 422, 501)
@@ -49,6 +49,8 @@ def compare(baseline: Sequence[Structure], candidate: Structure, *, shape: str =
     `take` numbers the candidate's recording in the evidence.
     """
     base = baseline[0]
+    if base.dialect != candidate.dialect:
+        return _across(base, candidate, shape, take)
     takes = [base, *(other for other in baseline[1:] if _joins(base, other))]
     ours, theirs = base.get("result"), candidate.get("result")
     if ours == "error":
@@ -359,6 +361,58 @@ def _errors(takes: Sequence[Structure], candidate: Structure, take: int) -> Comp
         findings = [finding for finding in findings if finding.rule not in ("error.fields", "error.code-type")]
     shared = sorted({"error.in-stream"} & candidate.notes.keys() & takes[0].notes.keys())
     return Comparison(findings=in_order(findings), shared=shared)
+
+
+NOT_COMPARABLE = (
+    "framing, event names, kind of end marker, raw finish reasons, place of usage, facts of chunks, items and blocks, "
+    "role, first content, whole or split arguments, field of reasoning, error envelope"
+)
+
+
+def _across(base: Structure, candidate: Structure, shape: str, take: int) -> Comparison:
+    """Two dialects: what an application sees is compared; the candidate's own findings count in full (RULES, 6)."""
+    ours, theirs = base.get("result"), candidate.get("result")
+    if ours != "ok" and not (shape == "error" and ours == "error"):
+        return Comparison(not_measured=f"the baseline's stream is no answer ({ours})")
+    status = candidate.get("http.status", 200)
+    if theirs == "error" and status >= 400 and ours != "error":
+        if status in REJECTED:
+            return Comparison(findings=[_finding(_change("http.status", base, candidate), "http.rejected", F, take)])
+        return Comparison(not_measured=f"HTTP {status}")
+    findings = [msgspec.structs.replace(finding, evidence=[
+        msgspec.structs.replace(evidence, take=take) for evidence in finding.evidence
+    ]) for finding in lint(candidate)]  # fmt: skip
+    shared = []
+    if ours == theirs == "error" and "error.in-stream" in base.notes:
+        # Both told the failure inside the stream: how, each dialect says in its own way.
+        findings = [finding for finding in findings if finding.rule != "error.in-stream"]
+        shared = ["error.in-stream"]
+    if ours == "error" and theirs != "error":
+        findings.append(_finding(_change("result", base, candidate), "error.swallowed", F, take))
+    elif ours == theirs == "ok":
+        findings += _lost_across(base, candidate, take)
+    found = {finding.rule: finding for finding in reversed(findings)}
+    kept = _without_explained(list(found.values()), base, candidate)
+    remarks = [*_remarks(base, candidate), f"not comparable between {base.dialect} and {candidate.dialect}: "
+               f"{NOT_COMPARABLE}"]  # fmt: skip
+    return Comparison(findings=in_order(kept), shared=shared, remarks=remarks)
+
+
+def _lost_across(base: Structure, candidate: Structure, take: int) -> list[Finding]:
+    """What an application reads and the candidate no longer gives, whatever the dialects call it."""
+    out = []
+    counted = _change("usage.base", base, candidate)
+    if base.get("usage.base") and not candidate.get("usage.base"):
+        out.append(_finding(counted, "usage.missing", N, take))
+    elif lost := set(base.get("usage.base", {})) - set(candidate.get("usage.base", {})):
+        counted.lost = [f"{name} tokens" for name in lost]
+        out.append(_finding(counted, "usage.counters", N, take))
+    if base.get("logprobs") and not candidate.get("logprobs"):
+        out.append(_finding(_change("logprobs", base, candidate), "logprobs.missing", F, take))
+    if base.get("choice.count", 1) > candidate.get("choice.count", 1):
+        change = _change("choice.count", base, candidate)
+        out.append(_finding(change, "choice.missing", F, take))
+    return out
 
 
 def _remarks(base: Structure, candidate: Structure) -> list[str]:

@@ -39,14 +39,13 @@ class Slot:
 class ChoiceState:
     """The calls of one choice: by wire index, and the one opened last for fragments that have none."""
 
-    __slots__ = ("by_wire", "last", "legacy", "opened", "texted")
+    __slots__ = ("by_wire", "last", "legacy", "opened")
 
     def __init__(self) -> None:
         self.by_wire: dict[Any, Slot] = {}
         self.last: Slot | None = None
         self.legacy: Slot | None = None
         self.opened = 0
-        self.texted = False
 
 
 class Chat(Dialect):
@@ -59,6 +58,7 @@ class Chat(Dialect):
         super().__init__()
         self.started = False
         self.choices: dict[int, ChoiceState] = {}
+        self.texted: set[int] = set()  # choices that had text in a delta
 
     def read(self, payload: Any, sse: ServerSentEvent, out: list[Event]) -> None:
         if type(payload) is not dict:
@@ -81,10 +81,16 @@ class Chat(Dialect):
                 number = position
             delta = choice.get("delta")
             if type(delta) is dict:
-                self._delta(number, delta, at, length, out)
-            message = choice.get("message")
-            if message is not None and type(message) is dict:
-                self._message(number, delta, message, sse, out)
+                # Most deltas hold one piece of text and nothing else.
+                content = delta.get("content") if len(delta) == 1 else None
+                if content and type(content) is str:
+                    out.append(Text(number, content, False, at, length))
+                    if number not in self.texted:
+                        self.texted.add(number)
+                else:
+                    self._delta(number, delta, at, length, out)
+            if "message" in choice and type(choice["message"]) is dict:
+                self._message(number, delta, choice["message"], sse, out)
             reason = choice.get("finish_reason")
             if reason:
                 raw = reason if type(reason) is str else as_text(reason)
@@ -92,17 +98,16 @@ class Chat(Dialect):
                 out.append(Finish(number, FINISH.get(raw, "other"), raw, at, length))
             if "usage" in choice:
                 _usage(choice["usage"], at, length, out)
-            if choice.get("error"):
+            if "error" in choice and choice["error"]:
                 self.failed = True
                 out.append(error_event(choice, sse))
-        usage = payload.get("usage")
-        if usage is not None:
-            _usage(usage, at, length, out)
+        if "usage" in payload and payload["usage"] is not None:
+            _usage(payload["usage"], at, length, out)
         elif "x_groq" in payload and type(payload["x_groq"]) is dict:
             _usage(payload["x_groq"].get("usage"), at, length, out)
             if payload["x_groq"].get("error") and not payload.get("error"):
                 self.fail(payload["x_groq"], sse, out)
-        if payload.get("error"):
+        if "error" in payload and payload["error"]:
             self.fail(payload, sse, out)
 
     def after_error(self, payload: Any, sse: ServerSentEvent, out: list[Event]) -> None:
@@ -132,7 +137,7 @@ class Chat(Dialect):
             if key == "content":
                 if type(value) is str:
                     out.append(Text(number, value, False, at, length))
-                    self._choice(number).texted = True
+                    self.texted.add(number)
                 else:
                     self._parts(number, value, at, length, out)
             elif key == "tool_calls":
@@ -195,14 +200,14 @@ class Chat(Dialect):
                 out.append(Refusal(number, text, False, at, length))
             else:
                 out.append(Text(number, text, False, at, length))
-                self._choice(number).texted = True
+                self.texted.add(number)
 
     def _message(
         self, number: int, delta: Any, message: dict[str, Any], sse: ServerSentEvent, out: list[Event]
     ) -> None:  # fmt: skip
         """A message beside or after deltas is a copy (cases/README, rule 4); alone it is all there is."""
         state = self._choice(number)
-        if (type(delta) is dict and delta) or state.texted or state.opened:
+        if (type(delta) is dict and delta) or number in self.texted or state.opened:
             return
         text = message.get("content")
         if text and type(text) is str:

@@ -408,6 +408,9 @@ class Facts:
     def _asked_notes(self, message: Message, asked: Asked | None, tail: Place) -> None:
         count = len([c for c in message.choices if c.text or c.tool_calls or c.refusal or c.finish_raw or c.reasoning])
         self.fact("choice.count", count)
+        for name in ("input", "output"):
+            if message.usage is not None and getattr(message.usage, f"{name}_tokens") is not None:
+                self.member("usage.base", name)
         self.fact("logprobs", self.logprobs)
         result = self.tree["result"]
         if asked is None or result != "ok":
