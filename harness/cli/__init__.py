@@ -47,14 +47,19 @@ class Verbs(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.command(
+@click.group(
     cls=Verbs,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit: 0 conforms, 1 differs, 2 usage or configuration, 3 not measured, 4 bug in us, 130 interrupted.",
 )
 @click.version_option(__version__, prog_name="harness")
-def harness() -> None:
+@click.pass_context
+def harness(ctx: click.Context) -> None:
     """Record raw SSE streams of LLM endpoints, and say whether one can take over from another."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+        ctx.fail("name a verb")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -68,34 +73,50 @@ def run(arguments: list[str]) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = harness.main(arguments, prog_name="harness", standalone_mode=False)
+        # Not harness.main(): it writes a line of its own at Ctrl-C, and takes a closed pipe for a failure.
+        with harness.make_context("harness", list(arguments)) as ctx:
+            harness.invoke(ctx)
         sys.stdout.flush()
-        return int(code or 0)
+        return Exit.CONFORMS
     except click.exceptions.Exit as exc:
         return exc.exit_code
     except click.UsageError as exc:
         where = exc.ctx.command_path if exc.ctx is not None else "harness"
-        return _fail(f"{where}: {exc.format_message()} (see `{where} --help`)", Exit.USAGE)
+        return _fail(f"{exc.format_message()} (see `{where} --help`)", Exit.USAGE, where)
     except click.ClickException as exc:
         return _fail(exc.format_message(), Exit.USAGE)
     except (KeyboardInterrupt, click.Abort):
         return _fail("interrupted", Exit.INTERRUPTED)
     except HarnessError as exc:
         return _fail(str(exc), exc.exit_code)
-    except BrokenPipeError:
-        # The reader has gone, which is no failure; what is still buffered must not be written at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.CONFORMS
+    except BrokenPipeError as exc:
+        # The reader of our results has gone, which is no failure. Any other pipe is for those who write to it.
+        return Exit.CONFORMS if _reader_has_gone() else _bug(exc)
     except Exception as exc:
-        if os.environ.get("HARNESS_TRACEBACK"):
-            raise
-        return _fail(
-            f"bug: {type(exc).__name__}: {exc} (please report it; HARNESS_TRACEBACK=1 shows where)", Exit.BUG
-        )
+        return _bug(exc)
 
 
-def _fail(text: str, code: int) -> int:
-    from harness.reports.text import one_line
+def _reader_has_gone() -> bool:
+    """Whether stdout is a closed pipe; if so, what is still buffered for it goes nowhere when we exit."""
+    try:
+        sys.stdout.write("\n")  # flushing alone says nothing: what could not be written is no longer there
+        sys.stdout.flush()
+    except OSError:
+        from harness.cli.common import drop_output
 
-    click.echo(f"harness: {one_line(text)}", err=True)
+        drop_output()
+        return True
+    return False
+
+
+def _bug(exc: Exception) -> int:
+    if os.environ.get("HARNESS_TRACEBACK"):
+        raise exc
+    return _fail(f"bug: {type(exc).__name__}: {exc} (please report it; HARNESS_TRACEBACK=1 shows where)", Exit.BUG)
+
+
+def _fail(text: str, code: int, where: str = "harness") -> int:
+    from harness.cli.common import complain
+
+    complain(text, where)
     return int(code)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from harness.errors import UsageError
 from harness.findings import Severity
 from harness.jsontext import to_json
-from harness.reports.text import clean
+from harness.reports.text import clean, one_line
+
+if TYPE_CHECKING:
+    from harness.config import Project
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,14 +51,28 @@ def fail_on_option(default: Severity) -> Callable[[F], F]:
     )  # fmt: skip
 
 
+def project_here(config: Path | None) -> Project:
+    """The project of `--config`, or of the current folder; what lies below that folder is named relative to it."""
+    from harness.config import load_project  # PyYAML with it: only for verbs that need a project
+
+    here = Path.cwd()
+    project = load_project(config, here)
+    return replace(project, root=shown(project.root, here))
+
+
+def shown(path: Path, here: Path) -> Path:
+    """The path as people write it: relative to `here` if it lies below. What a user gave is shown as given."""
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
 def say(text: str) -> None:
     """A result, on stdout, without characters that a terminal would obey."""
-    click.echo(clean(text))
+    _out(clean(text))
 
 
 def say_json(value: Any) -> None:
-    """A result as one line of JSON on stdout."""
-    click.echo(to_json(value))
+    """A result as one line of JSON on stdout: in UTF-8, whatever the locale."""
+    _out(to_json(value).encode())
 
 
 def progress(text: str) -> None:
@@ -60,8 +81,23 @@ def progress(text: str) -> None:
         click.echo(clean(text), err=True)
 
 
-def complain(text: str) -> None:
+def complain(text: str, where: str = "harness") -> None:
     """A warning or failure, on one line of stderr."""
-    from harness.reports.text import one_line
+    with suppress(BrokenPipeError):  # nobody listens, which changes no result
+        click.echo(f"{where}: {one_line(text)}", err=True)
 
-    click.echo(f"harness: {one_line(text)}", err=True)
+
+def drop_output() -> None:
+    """What is still buffered for stdout goes nowhere: nobody can take it."""
+    with suppress(OSError):  # a stdout that is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _out(text: str | bytes) -> None:
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        drop_output()
+        raise UsageError(f"standard output cannot be written: {exc.strerror}; check the disk or device") from exc

@@ -7,8 +7,17 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import FILE, complain, config_option, fail_on_option, json_option, progress, say, say_json
-from harness.config import load_project
+from harness.cli.common import (
+    FILE,
+    complain,
+    config_option,
+    fail_on_option,
+    json_option,
+    progress,
+    project_here,
+    say,
+    say_json,
+)
 from harness.findings import EXIT, Outcome, Severity
 from harness.reports import check_suffix, write_report
 from harness.reports.text import gate_text
@@ -45,7 +54,7 @@ def gate(
     for path in reports:
         check_suffix(path)
     gated = run.gate(
-        load_project(config, Path.cwd()), baseline, candidate, shapes=shapes, attempts=attempts, recorded=recorded,
+        project_here(config), baseline, candidate, shapes=shapes, attempts=attempts, recorded=recorded,
         allow_stale=allow_stale, fail_on=fail_on, environ=os.environ, say=progress,
     )  # fmt: skip
     for path in reports:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import complain, config_option, json_option, progress, say, say_json
-from harness.config import load_project
+from harness.cli.common import complain, config_option, json_option, progress, project_here, say, say_json
 from harness.errors import Exit
 from harness.runs.recording import record_provider
 
@@ -33,7 +32,7 @@ def record(
     harness record openai
     harness record openai --shape text --takes 3
     """
-    project = load_project(config, Path.cwd())
+    project = project_here(config)
     for name in providers:
         project.provider(name)
     bad = []

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import FILE, complain, config_option, progress, say
-from harness.config import load_project
+from harness.cli.common import FILE, complain, config_option, progress, project_here, say
 from harness.faults import FAULTS
 from harness.replay import Exchange, Replay
 
@@ -36,7 +35,7 @@ def replay(
         for kind in FAULTS.values():
             say(f"{kind.usage:<32} {kind.about}")
         return
-    source = folder or load_project(config, Path.cwd()).fixtures
+    source = folder or project_here(config).fixtures
 
     def watch(exchange: Exchange) -> None:
         progress(f"{exchange.method} {exchange.path}: {exchange.provider}/{exchange.shape} {exchange.outcome}")

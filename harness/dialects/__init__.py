@@ -20,7 +20,8 @@ BUILT_IN = {
 
 def dialect_class(name: str) -> type[Dialect]:
     """The class that reads the dialect. Raises KeyError for a name that is not built in."""
-    found: type[Dialect] = getattr(import_module(f"harness.dialects.{name}"), BUILT_IN[name])
+    class_name = BUILT_IN[name]
+    found: type[Dialect] = getattr(import_module(f"harness.dialects.{name}"), class_name)
     return found
 
 
