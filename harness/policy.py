@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from harness.config import Acceptance
-from harness.findings import Accepted, AcceptanceUse, Finding, Outcome, Severity, ShapeResult
+from harness.findings import AcceptanceUse, Accepted, Finding, Outcome, Severity, ShapeResult
 
 _MEASURED = (Outcome.CONFORMS, Outcome.DIFFERS)
 
@@ -53,11 +53,12 @@ def accept(findings: Iterable[Finding], shape: str, entries: Sequence[Acceptance
 
 
 def judge(
-    shapes: Sequence[ShapeResult], entries: Sequence[Acceptance], today: date
+    shapes: Sequence[ShapeResult], entries: Sequence[Acceptance], today: date, unrun: Sequence[str] = ()
 ) -> tuple[Outcome, list[AcceptanceUse]]:  # fmt: skip
     """The outcome of a gate, and what became of each entry that can be decided in this run.
 
-    An entry is stale only if every shape it applies to was measured: of those in this run, or the one it names.
+    An entry is stale only if every shape it applies to was measured. `unrun` names those of a whole gate that this run
+    left out, so that a run of one shape does not call an entry stale that is about others.
     """
     uses = []
     for entry in entries:
@@ -71,6 +72,8 @@ def judge(
             uses.append(AcceptanceUse(rule=entry.rule, shape=entry.shape, state="expired"))
         elif occurred:
             uses.append(AcceptanceUse(rule=entry.rule, shape=entry.shape, state="used"))
+        elif any(entry.shape is None or fnmatchcase(shape, entry.shape) for shape in unrun):
+            continue
         elif about and all(result.outcome in _MEASURED for result in about):
             uses.append(AcceptanceUse(rule=entry.rule, shape=entry.shape, state="stale"))
     outcomes = [result.outcome for result in shapes]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.bodies import Prepared, request_file, request_for
+from harness.bodies import Prepared, request_file, request_for, shapes_offered
 from harness.compare import compare
 from harness.config import Project, Provider
 from harness.errors import NotMeasured, UsageError
@@ -35,6 +35,14 @@ class Gated(msgspec.Struct, kw_only=True):
     bodies: dict[str, Bodies]
 
 
+class Planned(msgspec.Struct, kw_only=True):
+    """The shapes of a gate in their order, and the requests to send: none for a shape that is skipped or recorded."""
+
+    shapes: list[str]
+    provider: Provider | None
+    requests: dict[str, Prepared]
+
+
 class Baseline(msgspec.Struct, kw_only=True):
     """The takes of one shape, read."""
 
@@ -55,32 +63,54 @@ def gate(
     anything is sent: no fixtures, a changed request file, an unknown provider, an unset variable.
     """
     day = today or datetime.now(UTC).date()
-    wanted = _wanted(project, baseline, shapes)
-    provider = project.providers.get(candidate) if recorded else project.provider(candidate)
-    prepared = {} if recorded or provider is None else _prepare(project, provider, wanted, environ)
-    if not allow_stale:
-        for shape in wanted:
-            _check_fresh(project, baseline, shape)
+    planned = plan(
+        project, baseline, candidate, shapes=shapes, recorded=recorded, allow_stale=allow_stale, environ=environ
+    )
     results, bodies = [], {}
+    provider = planned.provider
     entries = provider.accept if provider is not None else ()
-    for shape in wanted:
+    for shape in planned.shapes:
         held = bodies[shape] = Bodies()
-        skip = provider.shape(shape).skip if provider is not None else None
+        skip = _skipped(project, provider, shape)
         if skip is not None:
             results.append(ShapeResult(shape=shape, outcome=Outcome.SKIPPED, reason=skip))
             continue
         say(f"{candidate}/{shape} ...")
-        result = _shape(project, baseline, candidate, shape, prepared.get(shape), attempts, held)
+        result = _shape(project, baseline, candidate, shape, planned.requests.get(shape), attempts, held)
         result.findings = accept(result.findings, shape, entries, day)
         if result.outcome is not Outcome.NOT_MEASURED:
             result.outcome = outcome_of(result.findings, fail_on)
         results.append(result)
-    outcome, uses = judge(results, entries, day)
-    report = Report(
-        baseline=baseline, candidate=candidate, outcome=outcome, shapes=results, acceptances=uses,
+    return Gated(report=conclude(project, baseline, candidate, results, today=day), bodies=bodies)
+
+
+def plan(
+    project: Project, baseline: str, candidate: str, *, shapes: Sequence[str] = (), recorded: bool = False,
+    allow_stale: bool = False, environ: Mapping[str, str],
+) -> Planned:  # fmt: skip
+    """What a gate is going to do; nothing is sent. Raises UsageError and ConfigError as `gate` says."""
+    wanted = _wanted(project, baseline, shapes)
+    provider = project.providers.get(candidate) if recorded else project.provider(candidate)
+    requests = {} if recorded or provider is None else _prepare(project, provider, wanted, environ)
+    if not allow_stale:
+        for shape in wanted:
+            _check_fresh(project, baseline, shape)
+    return Planned(shapes=wanted, provider=provider, requests=requests)
+
+
+def conclude(
+    project: Project, baseline: str, candidate: str, results: Sequence[ShapeResult], *, today: date | None = None
+) -> Report:  # fmt: skip
+    """The report that the shapes' results add up to. An acceptance about a shape that did not run is not stale."""
+    provider = project.providers.get(candidate)
+    entries = provider.accept if provider is not None else ()
+    run = {result.shape for result in results}
+    unrun = [shape for shape in _wanted(project, baseline, ()) if shape not in run]
+    outcome, uses = judge(results, entries, today or datetime.now(UTC).date(), unrun)
+    return Report(
+        baseline=baseline, candidate=candidate, outcome=outcome, shapes=list(results), acceptances=uses,
         not_covered=_not_covered(project, baseline, results),
     )  # fmt: skip
-    return Gated(report=report, bodies=bodies)
 
 
 def _wanted(project: Project, baseline: str, shapes: Sequence[str]) -> list[str]:
@@ -92,7 +122,10 @@ def _wanted(project: Project, baseline: str, shapes: Sequence[str]) -> list[str]
         raise UsageError(f"{project.fixtures / baseline}: no fixtures of the baseline {baseline!r}; {remedy}")
     if shapes:
         return list(dict.fromkeys(shapes))
-    return [*CANONICAL, *(shape for shape in there if shape not in CANONICAL)]
+    dialect = load(takes(project.fixtures, baseline, there[0])[0]).recording.dialect
+    offered = shapes_offered(project, dialect) if dialect is not None else CANONICAL
+    canonical = [shape for shape in CANONICAL if shape in there or shape in offered]
+    return [*canonical, *(shape for shape in there if shape not in CANONICAL)]
 
 
 def _prepare(
@@ -102,8 +135,18 @@ def _prepare(
     return {
         shape: request_for(project, provider, resolved, shape)
         for shape in shapes
-        if provider.shape(shape).skip is None
+        if _skipped(project, provider, shape) is None
     }
+
+
+def _skipped(project: Project, provider: Provider | None, shape: str) -> str | None:
+    """Why the candidate is not asked for a shape: its entry says so, or its dialect has no such request."""
+    if provider is None:
+        return None
+    skip = provider.shape(shape).skip
+    if skip is None and shape in SHAPES and shape not in shapes_offered(project, provider.dialect):
+        return f"dialect {provider.dialect} has no request of this shape"
+    return skip
 
 
 def _check_fresh(project: Project, baseline: str, shape: str) -> None:
@@ -153,7 +196,7 @@ def _shape(
             if prepared is not None:
                 found = take(
                     project, prepared, shape, baseline_failed=base.failed,
-                    decide=lambda it: _keep_at(project, candidate, shape, it),
+                    decide=lambda it: keep_at(project, candidate, shape, it),
                 )  # fmt: skip
             else:
                 found = _recorded(project, candidate, shape, base)
@@ -176,7 +219,7 @@ def _shape(
     return result
 
 
-def _keep_at(project: Project, candidate: str, shape: str, found: Take) -> Path | None:
+def keep_at(project: Project, candidate: str, shape: str, found: Take) -> Path | None:
     """Whole answers under `.harness/takes/`, the last one of each shape; all others are set aside."""
     whole = found.recording.end == "eof" and found.result in ("ok", "error") and not found.unmeasured
     if not whole or (found.result == "error" and shape != "error"):
