@@ -7,24 +7,10 @@ Source: RULES, sections 3 and 4. `{detail}`, `{baseline}` and `{candidate}` are 
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from harness.catalogue_responses import EXPLAINS_RESPONSES, RESPONSES
+from harness.rule import C, F, N, Rule
 
-from harness.findings import Severity
-
-C, N, F = Severity.COSMETIC, Severity.NEGOTIABLE, Severity.FATAL
-Side = Literal["note", "diff", "both", "lint"]
-
-
-class Rule(NamedTuple):
-    """One row. `path` is the structure path a difference rule owns, children included ("" for notes)."""
-
-    code: str
-    severity: Severity
-    side: Side
-    says: str
-    remedy: str
-    path: str = ""
-
+__all__ = ["CATALOGUE", "EXPLAINS", "C", "F", "N", "Rule"]
 
 FRAMING = [
     Rule("sse.comments", C, "note", "comment lines keep the connection alive; a line splitter that takes every line for "
@@ -323,8 +309,9 @@ EXPLAINS: dict[str, str] = {
     "tool.arguments-sent-again": "tool.arguments-not-json",
     "usage.in-choice": "usage.missing usage.position",
     "usage.repeated": "usage.position",
+    **EXPLAINS_RESPONSES,
 }
 
 CATALOGUE: dict[str, Rule] = {
-    rule.code: rule for group in (FRAMING, ENDING, CHAT, TOOLS, USAGE) for rule in group
+    rule.code: rule for group in (FRAMING, ENDING, CHAT, TOOLS, USAGE, RESPONSES) for rule in group
 }  # fmt: skip
