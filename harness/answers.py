@@ -168,11 +168,14 @@ def _reading(value: Any) -> _Reading:
 
 
 def _plain(value: Any) -> Any:
-    """Records and the models of SDKs (pydantic) as plain values."""
-    if isinstance(value, msgspec.Struct):
-        return msgspec.to_builtins(value)
+    """Records and the models of SDKs (pydantic) as plain values. Raises _NoMessage."""
     dump = getattr(value, "model_dump", None)
-    return dump(mode="json") if callable(dump) and not isinstance(value, type) else value
+    try:
+        if isinstance(value, msgspec.Struct):
+            return msgspec.to_builtins(value)
+        return dump(mode="json") if callable(dump) and not isinstance(value, type) else value
+    except Exception as exc:  # an object of the target's own: whatever it does, it is no message
+        raise _NoMessage(f"returned a {type(value).__name__} that cannot be read: {exc!r}") from exc
 
 
 def _from_assistant(message: Mapping[str, Any]) -> dict[str, Any]:

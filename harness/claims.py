@@ -16,7 +16,7 @@ Without `dialects` only chat is asked; without `features` all are claimed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +61,23 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claims_of(owner: str, dialects: Iterable[Any] | None = None, features: Iterable[Any] | None = None) -> Claims:
-    """Claims given by a callable's attributes or on the command line. Raises UsageError, naming the owner."""
+    """Claims given by a callable's attributes. Raises UsageError, naming the owner."""
     return Claims(
         dialects=None if dialects is None else _names(f"{owner}: dialects", dialects, BUILT_IN),
         features=None if features is None else _names(f"{owner}: features", features, FEATURES),
     )
+
+
+def claims_from_options(dialects: Sequence[str] = (), features: Sequence[str] = ()) -> Claims:
+    """Claims given as `--dialect NAME` and `--feature NAME`, each any number of times. Raises UsageError."""
+    return Claims(
+        dialects=_names("--dialect", dialects, BUILT_IN) or None,
+        features=_names("--feature", features, FEATURES) or None,
+        options=tuple(
+            part for option, names in (("--dialect", dialects), ("--feature", features)) for name in names
+            for part in (option, name)
+        ),
+    )  # fmt: skip
 
 
 def _names(place: str, names: Iterable[Any], allowed: Iterable[str]) -> tuple[str, ...]:

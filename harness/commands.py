@@ -48,6 +48,8 @@ _ERROR_LINE = re.compile(r"\s*(\w+\.)*\w*(Error|Exception|panic)\w*\b.*")
 class CommandTarget:
     """A command, started once for each run. It finds the dialect's name in the variable HARNESS_DIALECT."""
 
+    parallel = True
+
     def __init__(
         self,
         argv: Sequence[str],
@@ -113,7 +115,8 @@ class CommandTarget:
         hung = False
         try:
             out.thread.join(self.timeout)  # waiting for the process itself polls; its output ends when it does
-            process.wait(max(deadline - time.monotonic(), LINGER_SECONDS))
+            if process.poll() is None:
+                process.wait(0 if out.thread.is_alive() else max(deadline - time.monotonic(), LINGER_SECONDS))
         except subprocess.TimeoutExpired:
             hung = True
         finally:

@@ -50,12 +50,16 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Target(Protocol):
-    """What `check` runs. `unseen` says in sentences what cannot be observed with this kind of target."""
+    """What `check` runs. `unseen` says in sentences what cannot be observed with this kind of target.
+
+    `parallel`: several runs may go on at once.
+    """
 
     name: str
     claims: Claims
     sees_cuts: bool
     sees_status: bool
+    parallel: bool
     unseen: tuple[str, ...]
 
     def run(self, trial: Trial) -> Answer:
@@ -72,6 +76,7 @@ class CallableTarget:
     """
 
     sees_status = False
+    parallel = False  # one process has one stdout, and one interpreter
 
     def __init__(
         self,
@@ -91,9 +96,9 @@ class CallableTarget:
         self.claims = (claims or Claims()).over(own)
         self.timeout = timeout
         self.sees_cuts = not self.payloads
-        self.unseen = (
-            ("cuts, framing and the end marker: the target is given decoded payloads",) if self.payloads else ()
-        )
+        self.unseen: tuple[str, ...] = ()
+        if self.payloads:
+            self.unseen = ("cuts, framing and the end marker: the target is given decoded payloads",)
         self._options = ("--payloads",) if payloads else ()
         self._takes_dialect = _takes_dialect(function)
 

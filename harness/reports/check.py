@@ -23,7 +23,7 @@ _STATE = {
 
 
 def check_text(report: CheckReport) -> str:
-    """Outcome and counts, failures (gravest first) with a command line that shows each, what is known and not observed."""
+    """Outcome and counts, failures (gravest first) with a command line that shows each, what was not observed."""
     counts = ", ".join(f"{count} {name}" for name, count in report.counts.items()) or "no case"
     lines = [f"{one_line(report.target)}: {report.outcome.upper()} ({counts}; {report.runs} runs)"]
     failing = [result for result in report.cases if result.failures and result.known is None]
@@ -43,7 +43,7 @@ def _failing(result: CaseResult) -> Iterator[str]:
         kind = "" if failed.outcome is result.outcome else f"{failed.outcome}, "
         also = f" ({', '.join(failed.also)} alike)" if failed.also else ""
         if failed.smallest == "whole":
-            yield f"    {kind}wherever it is cut, and whole"
+            yield f"    {kind}uncut already{also}"
         else:
             yield f"    {kind}cut {failed.cuts}{also}; smallest cut: {failed.smallest}"
         for text in failed.differences[:SHOWN_DIFFERENCES]:

@@ -24,11 +24,13 @@ from harness.targets import RUN_SECONDS, Target, Trial, load_callable
 
 CHECK_FORMAT = "sse-harness-check/1"
 SHRINK_RUNS = 60  # runs spent on making one failure smaller
+MOST_SHRUNK = 3  # failures of one case with one outcome that are told apart
+LONGEST_CUT = 200  # characters of a cut in a command line; a longer one is named by its family
 DEFAULT_DIALECTS = ("chat",)
 
 
 class Failed(msgspec.Struct, kw_only=True):
-    """One way a case fails. `cuts` is the family it was first seen under, `also` others with the same result.
+    """One way a case fails. `cuts` is the family it was first seen under, `also` those that fail alike.
 
     `smallest` is the smallest cut that fails, as `--cut` takes it; `repro` is the command line that shows it.
     """
@@ -118,8 +120,9 @@ def check(
 ) -> CheckReport:
     """Run the target on every quirk in `folder` and every fixture under `fixtures` whose message is expected.
 
-    `cases`: names or patterns (`02*`, `openai/*`) of those to run, all if none. `cuts`: families, as in cuts.py. `jobs`
-    cases run at once (commands only profit). Raises UsageError: a case, family or claim that does not exist.
+    `cases`: names or patterns (`02*`, `openai/*`) of those to run, all if none. `cuts`: families, as in cuts.py. As
+    many as `jobs` cases run at once if the target can. `progress` is told each result, in order. Raises UsageError: a
+    case, family or claim that does not exist, cuts that the target cannot see.
     """
     found, others = ([], []) if fixtures is None else fixture_cases(fixtures)
     found = [*(quirk_cases(folder) if quirks else ()), *found]
@@ -132,11 +135,14 @@ def check(
     for family in cuts:
         if not family.startswith("at:"):
             offsets(b"", family)  # says so now if there is no such family
+    if not target.sees_cuts and list(cuts) not in (list(FAMILIES), ["whole"]):
+        raise UsageError(f"{target.name} is given each stream in one piece: leave --cut out, or see docs/targets.md")
     families = list(cuts) if target.sees_cuts else ["whole"]
     checker = _Checker(target, families)
     results = []
-    with ThreadPoolExecutor(max_workers=max(jobs, 1)) as pool:
-        for result in pool.map(checker.check, found) if jobs > 1 else map(checker.check, found):
+    workers = jobs if target.parallel else 1
+    with ThreadPoolExecutor(max_workers=max(workers, 1)) as pool:
+        for result in pool.map(checker.check, found) if workers > 1 else map(checker.check, found):
             results.append(result)
             if progress is not None:
                 progress(result)
@@ -175,10 +181,9 @@ class _Checker:
         if reason := self._skipped(case):
             result.outcome, result.reason = CaseOutcome.SKIPPED, reason
             return result
-        reads = [read.end for read in case.recording.reads]
         seen: set[tuple[int, ...]] = set()
         for family in self.families:
-            cuts = offsets(case.recording.body, family, reads)
+            cuts = self._cuts(case, family)
             if tuple(cuts) in seen:
                 continue
             seen.add(tuple(cuts))
@@ -194,6 +199,9 @@ class _Checker:
         if known is not None and known.covers(result.outcome):
             result.known = known.reason
         return result
+
+    def _cuts(self, case: Case, family: str) -> list[int]:
+        return offsets(case.recording.body, family, [read.end for read in case.recording.reads])
 
     def _skipped(self, case: Case) -> str:
         claimed = DEFAULT_DIALECTS if self.claims.dialects is None else self.claims.dialects
@@ -219,8 +227,11 @@ class _Checker:
     ) -> int:  # fmt: skip
         """Add the failure, or the family to the one like it; returns how many runs it took to make it smaller."""
         differences = list(verdict.differences)
-        for failed in failures:
-            if failed.outcome is verdict.outcome and (failed.differences == differences or failed.smallest == "whole"):
+        alike = [failed for failed in failures if failed.outcome is verdict.outcome]
+        for failed in alike:
+            # What failed with fewer of these cuts fails with all of them.
+            contained = set(self._cuts(case, failed.smallest)) <= set(cuts)
+            if contained or failed.differences == differences or len(alike) == MOST_SHRUNK:
                 failed.also.append(family)
                 return 0
         runs = 0
@@ -235,7 +246,7 @@ class _Checker:
             return False
 
         smallest = written(cuts if verdict.outcome is CaseOutcome.HUNG else shrink(fails, cuts, SHRINK_RUNS))
-        if len(smallest) > 200:
+        if len(smallest) > LONGEST_CUT:
             smallest = family
         repro = shlex.join(self.target.command(["--case", case.name, "--cut", smallest]))
         failures.append(Failed(
