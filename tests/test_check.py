@@ -508,7 +508,7 @@ def test_the_report_as_json_keeps_to_its_schema(folder: Path) -> None:
         "format", "target", "outcome", "counts", "runs", "cuts", "cases", "known_failures", "not_observed",
     ]  # fmt: skip
     made = msgspec.json.schema(CheckReport)
-    assert {key: schema[key] for key in made} == made, "write docs/schema/check.json anew: it is what msgspec makes of CheckReport"
+    assert {key: schema[key] for key in made} == made, "check.json is written anew from this"
 
 
 def test_the_text_leads_with_the_gravest_and_shows_each_command_line(folder: Path) -> None:
