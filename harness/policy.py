@@ -41,11 +41,11 @@ def expired(acceptance: Acceptance, today: date) -> bool:
 
 
 def accept(findings: Iterable[Finding], shape: str, entries: Sequence[Acceptance], today: date) -> list[Finding]:
-    """The findings, each with the first entry that tolerates it. Cosmetic ones need none."""
+    """The findings, each with the first entry that tolerates it; cosmetic ones too, which may fail by `--fail-on`."""
     out = []
     for finding in findings:
         entry = next((entry for entry in entries if applies(entry, finding, shape, today)), None)
-        if entry is not None and finding.severity is not Severity.COSMETIC:
+        if entry is not None:
             until = entry.until.isoformat() if entry.until else None
             finding = msgspec.structs.replace(finding, accepted=Accepted(reason=entry.reason, until=until))
         out.append(finding)

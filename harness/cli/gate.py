@@ -18,6 +18,7 @@ from harness.cli.common import (
     say,
     say_json,
 )
+from harness.errors import UsageError
 from harness.findings import EXIT, Outcome, Severity
 from harness.reports import check_suffix, write_report
 from harness.reports.text import gate_text
@@ -57,12 +58,18 @@ def gate(
         project_here(config), baseline, candidate, shapes=shapes, attempts=attempts, recorded=recorded,
         allow_stale=allow_stale, fail_on=fail_on, environ=os.environ, say=progress,
     )  # fmt: skip
+    unwritten: UsageError | None = None
     for path in reports:
-        write_report(path, gated)
+        try:
+            write_report(path, gated)
+        except UsageError as exc:
+            unwritten = exc
     if as_json:
         say_json(gated.report)
     else:
         say(gate_text(gated.report, {shape: held.by_side for shape, held in gated.bodies.items()}))
+    if unwritten is not None:  # told last, so that what was measured is not lost with it
+        raise unwritten
     if gated.report.outcome is not Outcome.CONFORMS:
         complain(run.summary(gated, fail_on))
     ctx.exit(EXIT[gated.report.outcome])

@@ -24,7 +24,8 @@ def lint(
 ) -> None:  # fmt: skip
     """Say what is odd about recorded streams, worst first.
 
-    Folders are searched for .sse files. Exit 1 if a finding is as bad as --fail-on; 2 if a file cannot be read.
+    Folders are searched for .sse files (but no hidden folders in them). Exit 1 if a finding is as bad as --fail-on; 2
+    if a file cannot be read.
 
     \b
     harness lint fixtures/candidate/*.sse

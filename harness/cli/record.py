@@ -49,9 +49,10 @@ def record(
             if not result.good:
                 bad.append(result)
     if bad:
-        where = "; ".join(
-            f"{result.provider}/{result.shape}: {result.reason}{f' (bytes in {result.path})' if result.path else ''}"
-            for result in bad
-        )
-        complain(f"not recorded: {where}")
+        reasons: dict[str, list[str]] = {}  # takes by what became of them: a server that is down is told of once
+        for result in bad:
+            reason = f"{result.reason} (bytes in {result.path})" if result.path else result.reason
+            reasons.setdefault(reason, []).append(f"{result.provider}/{result.shape}")
+        told = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+        complain(f"not recorded: {told}")
         ctx.exit(Exit.NOT_MEASURED)

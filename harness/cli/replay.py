@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -25,7 +25,7 @@ def replay(
 ) -> None:  # fmt: skip
     """Serve fixtures on this machine, byte for byte: all of fixtures/, one provider's folder, or one file.
 
-    Point a client's base URL at it. Runs until Ctrl-C.
+    Point a client's base URL at it. Runs until Ctrl-C or SIGTERM.
 
     \b
     harness replay fixtures/openai --port 8081
@@ -40,8 +40,9 @@ def replay(
     def watch(exchange: Exchange) -> None:
         progress(f"{exchange.method} {exchange.path}: {exchange.provider}/{exchange.shape} {exchange.outcome}")
 
-    with Replay(source, port=port, pace="recorded" if pace == "recorded" else "fast", faults=faults, watch=watch) as server:
-        for warning in server.warnings:
-            complain(warning)
-        say(f"READY {server.base_url}")
-        threading.Event().wait()
+    wait: Literal["recorded", "fast"] = "recorded" if pace == "recorded" else "fast"
+    server = Replay(source, port=port, pace=wait, faults=faults, watch=watch)
+    for warning in server.warnings:
+        complain(warning)
+    say(f"READY {server.base_url}")  # clients may connect from now on: the socket listens
+    server.serve()

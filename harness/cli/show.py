@@ -25,8 +25,8 @@ VIEWS = ("events", "message", "structure", "timeline", "bytes")
 def show(ctx: click.Context, files: tuple[Path, ...], view: str, dialect: str | None, as_json: bool) -> None:
     """Show what recorded streams say.
 
-    With --json, one object a line per file, in order. A file that cannot be read goes to stderr, the rest is shown,
-    and the exit code is 2.
+    Folders are searched for .sse files (but no hidden folders in them). With --json, one object a line per file, in
+    order. A file that cannot be read goes to stderr, the rest is shown, and the exit code is 2.
 
     \b
     harness show fixtures/openai/tool-call.sse --as events

@@ -18,7 +18,12 @@ HEAD, TAIL = 90, 110  # bytes shown of a place in a body: what opens a payload, 
 
 def clean(text: str) -> str:
     """The text with control characters, direction overrides and lone surrogates as visible escapes; LF and TAB stay."""
-    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    return _CONTROLS.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def one_line(text: str) -> str:
@@ -38,13 +43,13 @@ def snippet(body: bytes, at: int, length: int) -> str:
 def finding_lines(
     finding: Finding, bodies: dict[tuple[str, int], bytes] | None = None, indent: str = "  "
 ) -> Iterator[str]:  # fmt: skip
-    """A finding: severity and rule, the sentence, the remedy, and the bytes on both sides where the bodies are given."""
+    """A finding: severity and rule, the sentence, the remedy, and the bytes on both sides if the bodies are given."""
     accepted = ""
     if finding.accepted is not None:
         until = f" until {finding.accepted.until}" if finding.accepted.until else ""
         accepted = f" (accepted{until}: {one_line(finding.accepted.reason)})"
     if finding.severity is Severity.COSMETIC:  # passes: a line is enough, the report as JSON has the bytes
-        yield f"{indent}cosmetic {finding.rule}: {one_line(finding.message)}"
+        yield f"{indent}cosmetic {finding.rule}{accepted}: {one_line(finding.message)}"
         return
     yield f"{indent}{finding.severity.upper()} {finding.rule}{accepted}"
     yield f"{indent}  {one_line(finding.message)}"

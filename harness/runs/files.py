@@ -35,15 +35,17 @@ class Shown(msgspec.Struct, kw_only=True):
 
 
 def expand(paths: Iterable[Path]) -> Iterator[Path]:
-    """Files as they are, folders as the `.sse` files below them, in order of name."""
+    """Files as they are, folders as the `.sse` files below them, in order of name; hidden folders are left out.
+
+    A folder that has none comes as it is: opening it says so.
+    """
     for path in paths:
-        if path.is_dir():
-            found = sorted(path.rglob("*.sse"))
-            if not found:
-                raise UsageError(f"{path}: no .sse file in this folder; name a recording, or a folder that holds some")
-            yield from found
-        else:
-            yield path
+        yield from _below(path) or [path]
+
+
+def _below(folder: Path) -> list[Path]:
+    found = sorted(folder.rglob("*.sse")) if folder.is_dir() else []
+    return [path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts[:-1])]
 
 
 def open_file(path: Path, dialect: str | None = None, *, keep_events: bool = False) -> Shown:
@@ -51,6 +53,9 @@ def open_file(path: Path, dialect: str | None = None, *, keep_events: bool = Fal
 
     Raises UsageError: an unreadable file, an unknown dialect, a body that does not tell its dialect.
     """
+    if path.is_dir():
+        what = "name one of the recordings in it" if _below(path) else "and no .sse file in it; name a recording"
+        raise UsageError(f"{path}: a folder, {what}")
     loaded = load(path)
     recording = loaded.recording
     if dialect is not None:
@@ -79,15 +84,29 @@ def lint_file(path: Path, dialect: str | None, fail_on: Severity) -> tuple[Shown
     return shown, findings, outcome_of(findings, fail_on)
 
 
-def diff_files(one: Path, other: Path, dialect: str | None, fail_on: Severity) -> tuple[list[Finding], Outcome]:
-    """Compare two files, the first as baseline. Raises UsageError if the first is no answer to compare with."""
+class Compared(msgspec.Struct, kw_only=True):
+    """Two files, the first as baseline of the second. `reason` is why nothing was measured, "" if something was."""
+
+    baseline: Shown
+    candidate: Shown
+    findings: list[Finding]
+    outcome: Outcome
+    reason: str = ""
+
+
+def diff_files(one: Path, other: Path, dialect: str | None, fail_on: Severity) -> Compared:
+    """Compare two files. Nothing is measured if the first is no answer to compare with, or the second was turned away.
+
+    Raises UsageError as open_file does.
+    """
     ours, theirs = open_file(one, dialect), open_file(other, dialect)
     shape = ours.loaded.recording.shape or ""
     failed = ours.reading.structure.get("result") == "error"
     found = compare([ours.reading.structure], theirs.reading.structure, shape="error" if failed else shape)
-    if found.not_measured:
-        raise UsageError(f"{one} against {other}: {found.not_measured}; give two recordings of answers")
-    return found.findings, outcome_of(found.findings, fail_on)
+    outcome = Outcome.NOT_MEASURED if found.not_measured else outcome_of(found.findings, fail_on)
+    return Compared(
+        baseline=ours, candidate=theirs, findings=found.findings, outcome=outcome, reason=found.not_measured
+    )
 
 
 def expected_of(shown: Shown) -> dict[str, Any]:
@@ -129,7 +148,8 @@ def verify_expected(path: Path, dialect: str | None = None) -> list[str]:
     try:
         wanted = json.loads(target.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as exc:
-        raise UsageError(f"{target}: not readable as JSON ({exc}); write it anew with `harness expect --write`") from exc
+        remedy = f"write it anew with `harness expect --write {path}`"
+        raise UsageError(f"{target}: not readable as JSON ({exc}); {remedy}") from exc
     if not isinstance(wanted, dict) or wanted.get("structure_format") != STRUCTURE_FORMAT:
         raise UsageError(
             f"{target}: structure_format is not {STRUCTURE_FORMAT}; write it anew with `harness expect --write {path}`"

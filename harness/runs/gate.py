@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from harness.bodies import Prepared, request_file, request_for, shapes_offered
 from harness.compare import compare
 from harness.config import Project, Provider
+from harness.dialects import dialect_named
 from harness.errors import NotMeasured, UsageError
 from harness.findings import Finding, Outcome, Report, Severity, ShapeResult, outcome_of
 from harness.partial import FOLDER
 from harness.policy import accept, judge
+from harness.recording import Recording
 from harness.runs.taking import Say, Take, reading_of, take
+from harness.settings import suggestion
 from harness.shapes import CANONICAL, SHAPES, asked_of
-from harness.store import load, shapes_of, takes
+from harness.store import load, providers_of, shapes_of, takes
 from harness.structure import Reading, read
 
 
@@ -92,9 +96,12 @@ def plan(
     wanted = _wanted(project, baseline, shapes)
     provider = project.providers.get(candidate) if recorded else project.provider(candidate)
     requests = {} if recorded or provider is None else _prepare(project, provider, wanted, environ)
+    if recorded:
+        _check_recorded(project, baseline, candidate, wanted)
     if not allow_stale:
         for shape in wanted:
-            _check_fresh(project, baseline, shape)
+            if _skipped(project, provider, shape) is None:
+                _check_fresh(project, baseline, shape)
     return Planned(shapes=wanted, provider=provider, requests=requests)
 
 
@@ -117,9 +124,7 @@ def _wanted(project: Project, baseline: str, shapes: Sequence[str]) -> list[str]
     """The canonical shapes and every other the baseline has, or those asked for. Raises UsageError if it has none."""
     there = shapes_of(project.fixtures, baseline)
     if not there:
-        known = project.provider(baseline).name if baseline in project.providers else None
-        remedy = f"record it with `harness record {baseline}`" if known else "check the name"
-        raise UsageError(f"{project.fixtures / baseline}: no fixtures of the baseline {baseline!r}; {remedy}")
+        raise _no_fixtures(project, "baseline", baseline)
     if shapes:
         return list(dict.fromkeys(shapes))
     dialect = load(takes(project.fixtures, baseline, there[0])[0]).recording.dialect
@@ -149,43 +154,87 @@ def _skipped(project: Project, provider: Provider | None, shape: str) -> str | N
     return skip
 
 
+def _no_fixtures(project: Project, side: str, name: str) -> UsageError:
+    if name in project.providers:
+        remedy = f"record it with `harness record {name}`"
+    else:
+        there = providers_of(project.fixtures)
+        remedy = f"check the name{suggestion(name, there)} (there are: {', '.join(there) or 'none'})"
+    return UsageError(f"{project.fixtures / name}: no fixtures of the {side} {name!r}; {remedy}")
+
+
+def _check_recorded(project: Project, baseline: str, candidate: str, shapes: Sequence[str]) -> None:
+    """Raise UsageError if the candidate has no fixture at all, or a shape is known to nobody: a slip of the pen."""
+    theirs = shapes_of(project.fixtures, candidate)
+    if not theirs:
+        raise _no_fixtures(project, "candidate", candidate)
+    known = {*SHAPES, *theirs, *shapes_of(project.fixtures, baseline)}
+    for shape in shapes:
+        if shape not in known:
+            near = suggestion(shape, known) or ";"
+            raise UsageError(f"--shape {shape}: no such shape{near} there are: {', '.join(sorted(known))}")
+
+
 def _check_fresh(project: Project, baseline: str, shape: str) -> None:
     """Raise UsageError if the shape's request file changed since the baseline was recorded. No hash, no check."""
-    for path in takes(project.fixtures, baseline, shape):
+    paths = takes(project.fixtures, baseline, shape)
+    for path in paths:
         recording = load(path).recording
         digest = recording.request.shape_sha256 if recording.request is not None else None
         if digest is None or recording.dialect is None:
             continue
         file = request_file(project, recording.dialect, shape)
         if file.sha256 != digest:
+            several = f" --takes {len(paths)}" if len(paths) > 1 else ""
             raise UsageError(
                 f"{file.path}: changed since {path} was recorded; re-record with "
-                f"`harness record {baseline} --shape {shape} --replace`, or `--allow-stale`"
+                f"`harness record {baseline} --shape {shape}{several} --replace`, or `--allow-stale`"
             )
 
 
-def _baseline(project: Project, name: str, shape: str, dialect: str) -> Baseline | str:
+def _baseline(project: Project, name: str, shape: str, prepared: Prepared | None) -> Baseline | str:
     """The baseline's takes, or why they measure nothing."""
+    dialect = (prepared.endpoint.dialect if prepared is not None else None) or "chat"
     paths = takes(project.fixtures, name, shape)
     if not paths:
         return f"the baseline has no fixture of it (`harness record {name} --shape {shape}`)"
     readings, bodies, found = [], [], dialect
     for path in paths:
         recording = load(path).recording
-        found = recording.dialect or dialect
-        request = recording.request.body if recording.request is not None else None
+        found = _dialect_of(path, recording, dialect)
+        request = _request_of(project, recording, found, shape, prepared)
         readings.append(read(recording, found, asked_of(found, request)))
         bodies.append(recording.body)
     failed = readings[0].structure.get("result") == "error"
     return Baseline(readings=readings, bodies=bodies, dialect=found, failed=failed)
 
 
+def _dialect_of(path: Path, recording: Recording, default: str) -> str:
+    """The dialect to read a fixture in; a bare one is read in `default`. Raises UsageError for one nobody knows."""
+    dialect = recording.dialect or default
+    try:
+        dialect_named(dialect)
+    except UsageError as exc:
+        raise UsageError(f"{path.with_suffix('.json')}: dialect {exc}") from None
+    return dialect
+
+
+def _request_of(
+    project: Project, recording: Recording, dialect: str, shape: str, prepared: Prepared | None = None
+) -> Any:  # fmt: skip
+    """The request a fixture answers. For a bare one stands what the candidate is asked, else the shape's file."""
+    if recording.request is not None:
+        return recording.request.body
+    if prepared is not None and prepared.endpoint.dialect == dialect:
+        return prepared.body
+    return request_file(project, dialect, shape).body if shape in shapes_offered(project, dialect) else None
+
+
 def _shape(
     project: Project, baseline: str, candidate: str, shape: str, prepared: Prepared | None, attempts: int, held: Bodies
 ) -> ShapeResult:  # fmt: skip
     result = ShapeResult(shape=shape, outcome=Outcome.NOT_MEASURED)
-    dialect = (prepared.endpoint.dialect if prepared is not None else None) or "chat"
-    base = _baseline(project, baseline, shape, dialect)
+    base = _baseline(project, baseline, shape, prepared)
     if isinstance(base, str):
         result.reason = base
         return result
@@ -232,8 +281,8 @@ def _recorded(project: Project, candidate: str, shape: str, base: Baseline) -> T
     if not paths:
         raise NotMeasured(f"the candidate has no fixture of it (`harness record {candidate} --shape {shape}`)")
     recording = load(paths[0]).recording
-    request = recording.request.body if recording.request is not None else None
-    dialect = recording.dialect or base.dialect
+    dialect = _dialect_of(paths[0], recording, base.dialect)
+    request = _request_of(project, recording, dialect, shape)
     return reading_of(recording, dialect, shape, request, baseline_failed=base.failed)
 
 
@@ -267,18 +316,18 @@ def failed_findings(gated: Gated, fail_on: Severity) -> list[tuple[str, Finding]
 
 
 def summary(gated: Gated, fail_on: Severity) -> str:
-    """One line that says how the gate ended and where the bytes of what went wrong are."""
+    """One line that says how the gate ended and where the bytes of the shapes that did not go well are."""
     report = gated.report
-    parts = []
+    ended: dict[str, list[str]] = {}  # shapes by what became of them: a server that is down is told of once
     for result in report.shapes:
         if result.outcome is Outcome.DIFFERS:
             codes = [finding.rule for shape, finding in failed_findings(gated, fail_on) if shape == result.shape]
-            parts.append(f"{result.shape} differs ({', '.join(codes)})")
+            ended.setdefault(f"differs ({', '.join(codes)})", []).append(result.shape)
         elif result.outcome is Outcome.NOT_MEASURED:
-            parts.append(f"{result.shape} not measured ({result.reason})")
+            ended.setdefault(f"not measured ({result.reason})", []).append(result.shape)
+    parts = [f"{', '.join(shapes)} {what}" for what, shapes in ended.items()]
     parts += [f"acceptance of {use.rule} is {use.state}" for use in report.acceptances if use.state != "used"]
-    aside = [path for held in gated.bodies.values() for path in held.paths if f"{FOLDER}/failed" in path.as_posix()]
-    kept = f"; bytes in {', '.join(map(str, aside))}" if aside else ""
+    wrong = [result.shape for result in report.shapes if result.outcome in (Outcome.DIFFERS, Outcome.NOT_MEASURED)]
+    paths = [path for shape in wrong if shape in gated.bodies for path in gated.bodies[shape].paths]
+    kept = f"; bytes in {', '.join(map(str, paths))}" if paths else ""
     return f"{report.baseline} -> {report.candidate}: {'; '.join(parts) or report.outcome}{kept}"
-
-

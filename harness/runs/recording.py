@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from harness.bodies import request_for
-from harness.config import Project
-from harness.errors import RecordingError, SecretFound
+from harness.bodies import request_for, shapes_offered
+from harness.config import Project, Provider
+from harness.errors import RecordingError, UsageError
 from harness.runs.taking import Say, Take, take
 from harness.shapes import CANONICAL
 from harness.store import load, take_path
@@ -37,7 +37,7 @@ def record_provider(
     UsageError and ConfigError before anything is sent.
     """
     provider = project.provider(name)
-    wanted = list(shapes) or [shape for shape in CANONICAL if provider.shape(shape).skip is None]
+    wanted = list(shapes) or _canonical(project, provider)
     resolved = provider.resolve(environ)
     prepared = {shape: request_for(project, provider, resolved, shape) for shape in wanted}
     results = []
@@ -55,13 +55,22 @@ def record_provider(
             result = Recorded(provider=name, shape=shape, take=number, good=False)
             try:
                 found = take(project, request, shape, decide=decide)
-            except (RecordingError, SecretFound) as exc:
+            except RecordingError as exc:
                 result.reason = str(exc)
             else:
                 result.path, result.good = found.path, not refused
                 result.reason = refused[0] if refused else ""
             results.append(result)
     return results
+
+
+def _canonical(project: Project, provider: Provider) -> list[str]:
+    """The canonical shapes that the dialect has a request of and the provider does not skip. Raises UsageError."""
+    offered = shapes_offered(project, provider.dialect)
+    wanted = [shape for shape in CANONICAL if shape in offered and provider.shape(shape).skip is None]
+    if not wanted:
+        raise UsageError(f"{provider.name}: no canonical shape to record: all are skipped, or none has a request file")
+    return wanted
 
 
 def _not_good(found: Take) -> str:
@@ -85,7 +94,9 @@ def _differs(found: Take, target: Path) -> str:
     if not target.exists():
         return ""
     old = load(target).recording
-    dialect = old.dialect or found.reading.structure.dialect
+    dialect = found.reading.structure.dialect
+    if old.dialect not in (None, dialect):
+        return f"its dialect differs from the fixture ({old.dialect}, now {dialect}); --replace takes it"
     before = signature(read(old, dialect, found.reading.structure.asked).structure)
     after = signature(found.reading.structure)
     changed = [line for line in after if line.startswith("wire.") and line not in before]

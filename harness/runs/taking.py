@@ -1,19 +1,22 @@
-"""One take: a request sent, its stream kept on disk as it comes, read, and judged for whether it exercised its shape."""
+"""One take: a request sent, its stream kept on disk as it comes, read, and judged: did it exercise its shape?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
 from harness.bodies import Prepared
 from harness.config import Project
+from harness.jsontext import decode
 from harness.message import Message
 from harness.partial import Partial
 from harness.recorder import record
 from harness.recording import Recording, Sent, Sidecar
+from harness.secrets import masked
 from harness.shapes import FinishClass, View, asked_of, exercised, forced, stop_marks
 from harness.structure import Reading, read
 
@@ -74,7 +77,8 @@ def _reasoning_tokens(message: Message, details: Mapping[str, Any] | None) -> in
 
 
 def take(
-    project: Project, prepared: Prepared, shape: str, *, baseline_failed: bool = False, decide: Callable[[Take], Path | None]
+    project: Project, prepared: Prepared, shape: str, *, baseline_failed: bool = False,
+    decide: Callable[[Take], Path | None],
 ) -> Take:  # fmt: skip
     """Record one take. `decide` says where a take is kept; null sets it aside under `.harness/failed/`.
 
@@ -82,7 +86,7 @@ def take(
     """
     endpoint = prepared.endpoint
     dialect = endpoint.dialect or "chat"
-    sent = Sent(path=_path(endpoint.url), body=prepared.body, shape_sha256=prepared.file.sha256)
+    sent = _sent(prepared)
     sidecar = Sidecar(dialect=dialect, shape=shape, request=sent)
     with Partial(project.root, endpoint.provider, shape, secrets=endpoint.secrets, sidecar=sidecar) as partial:
         recording = record(endpoint, concurrent=prepared.concurrent, sink=partial.write, on_end=partial.finish)
@@ -92,7 +96,9 @@ def take(
     return found
 
 
-def _path(url: str) -> str:
-    from urllib.parse import urlsplit
-
-    return urlsplit(url).path
+def _sent(prepared: Prepared) -> Sent:
+    """The request as the sidecar tells it: without the query, and with every value that may reach no file masked."""
+    endpoint = prepared.endpoint
+    body = decode(masked(endpoint.body.decode("utf-8", "replace"), endpoint.secrets).encode())
+    path = masked(urlsplit(endpoint.url).path, endpoint.secrets)
+    return Sent(method=endpoint.method, path=path, body=body, shape_sha256=endpoint.shape_sha256)
