@@ -133,6 +133,8 @@ CHAT = [
          "have the server send an empty list"),
     Rule("chunk.choices-null", F, "note", "a chunk's choices are null; official accumulators raise",
          "have the server send an empty list"),
+    Rule("chunk.choices-wrong-type", F, "note", "a chunk's choices are no list ({detail}); readers raise or lose them",
+         "have the server send a list"),
     Rule("chunk.choices-empty", N, "note", "a chunk has an empty list of choices and no usage; `choices[0]` raises",
          "test for an empty list"),
     Rule("chunk.choice-not-object", F, "note", "an entry of choices is no object; readers raise",
@@ -141,6 +143,8 @@ CHAT = [
          "have the server send it"),
     Rule("chunk.delta-null", F, "note", "a delta is null; an official accumulator raises on it",
          "have the server send an empty object"),
+    Rule("chunk.delta-wrong-type", F, "note", "a delta is no object ({detail}); readers raise or lose what it says",
+         "have the server send objects"),
     Rule("chunk.delta-missing", N, "note", "a choice has no delta; readers that reach for it raise",
          "test for the member"),
     Rule("chunk.message", F, "note", "chunks carry a growing message beside or in place of the delta: text comes out "
@@ -245,8 +249,8 @@ TOOLS = [
          "switch on the server's tool parser"),
     Rule("structured.not-json", F, "note", "JSON was asked for, the answer is finished and does not parse",
          "do not cut over, or validate and retry"),
-    Rule("logprobs.missing", F, "note", "log probabilities were asked for and did not come; nothing can make them up",
-         "do not cut over what depends on them"),
+    Rule("logprobs.missing", F, "both", "log probabilities were due and did not come; nothing can make them up",
+         "do not cut over what depends on them", "logprobs"),
 ]  # fmt: skip
 
 USAGE = [

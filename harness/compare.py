@@ -278,6 +278,10 @@ def _usage_present(change: Change) -> Judged:
     return ("usage.missing", CATALOGUE["usage.missing"].severity)
 
 
+def _logprobs(change: Change) -> Judged:
+    return ("logprobs.missing", F) if change.baseline and not change.candidate else None
+
+
 def _usage_members(code: str) -> Callable[[Change], Judged]:
     def judge(change: Change) -> Judged:
         kept = change.cand.get("usage.present") and change.base.get("usage.present")
@@ -332,6 +336,7 @@ JUDGES: dict[str, Callable[[Change], Judged]] = {
     "usage.position": _usage_position,
     "usage.repeated": _usage_repeated,
     "usage.added": _usage_present,
+    "logprobs.missing": _logprobs,
     "usage.counters": _usage_members("usage.counters"),
     "usage.details": _usage_members("usage.details"),
     "chunk.first-content": _first_content,

@@ -482,6 +482,21 @@ def test_what_no_dialect_knows_is_unknown_and_kept() -> None:
     assert found.terminal == "done"
 
 
+@pytest.mark.parametrize(
+    ("choices", "name", "raw", "note"),
+    [
+        ([choice("text")], "delta", "text", "chunk.delta-wrong-type"),
+        ([choice(["text"])], "delta", ["text"], "chunk.delta-wrong-type"),
+        ({"0": choice()}, "choices", {"0": choice()}, "chunk.choices-wrong-type"),
+        (["text"], "choices[]", "text", ""),
+    ],
+)
+def test_what_stands_where_an_object_is_due_is_unknown_and_kept(choices: Any, name: str, raw: Any, note: str) -> None:
+    events, found = read(stream(ROLE, chunk(choices=choices), STOP))
+    assert [(event.name, event.raw) for event in events if isinstance(event, Unknown)] == [(name, raw)]
+    assert codes(found) == ({note} if note else set())
+
+
 # -- characters and numbers ---------------------------------------------------------------------------------------
 
 

@@ -69,12 +69,16 @@ class Chat(Dialect):
         if type(choices) is not list:
             if self._not_a_chunk(payload, sse, out):
                 return
+            if choices is not None:
+                self.notes.add("chunk.choices-wrong-type", at, length, as_text(choices)[:80])
+                out.append(Unknown("choices", choices, at, length))
             choices = ()
         if not self.started:
             self.started = True
             out.append(_start(payload, choices, at, length))
         for position, choice in enumerate(choices):
             if type(choice) is not dict:
+                out.append(Unknown("choices[]", choice, at, length))
                 continue
             number = choice.get("index")
             if type(number) is not int:
@@ -89,6 +93,9 @@ class Chat(Dialect):
                         self.texted.add(number)
                 else:
                     self._delta(number, delta, at, length, out)
+            elif delta is not None:
+                self.notes.add("chunk.delta-wrong-type", at, length, as_text(delta)[:80])
+                out.append(Unknown("delta", delta, at, length))
             if "message" in choice and type(choice["message"]) is dict:
                 self._message(number, delta, choice["message"], sse, out)
             reason = choice.get("finish_reason")

@@ -70,6 +70,8 @@ class ChatFacts(Facts):
                 self.note("chunk.choices-empty", *place)
             if len(choices) > 1:
                 self.fact("choice.shared-chunk", True, place)
+        elif choices is not None:
+            self.member("chunk.choices", "other", place)
         elif "choices" in payload:
             self.member("chunk.choices", "null", place)
             self.note("chunk.choices-null", *place)
