@@ -93,7 +93,7 @@ def gate_text(report: Report, bodies: dict[str, dict[tuple[str, int], bytes]] | 
                 lines.append(f"  ACCEPTED FATAL {finding.rule} in {result.shape} until {finding.accepted.until}: "
                              f"{one_line(finding.accepted.reason)}")  # fmt: skip
     for result in report.shapes:
-        lines += ["", *_shape_lines(result, (bodies or {}).get(result.shape))]
+        lines += ["", *shape_lines(result, (bodies or {}).get(result.shape))]
     wrong = [use for use in report.acceptances if use.state != "used"]
     if wrong:
         lines += ["", "acceptances that fail this gate:"]
@@ -105,7 +105,8 @@ def gate_text(report: Report, bodies: dict[str, dict[tuple[str, int], bytes]] | 
     return "\n".join(lines)
 
 
-def _shape_lines(result: ShapeResult, bodies: dict[tuple[str, int], bytes] | None) -> Iterator[str]:
+def shape_lines(result: ShapeResult, bodies: dict[tuple[str, int], bytes] | None) -> Iterator[str]:
+    """One shape: its outcome, its findings with the bytes on both sides, what is shared, and remarks."""
     reason = f" ({one_line(result.reason)})" if result.reason else ""
     yield f"{result.shape}: {_MARK[result.outcome]}{reason}"
     for finding in result.findings:
