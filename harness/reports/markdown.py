@@ -1,0 +1,84 @@
+"""A gate's report as Markdown, for a step summary or a pull request. Everything from outside is escaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from harness.findings import Finding, Outcome, Report, Severity, ShapeResult
+from harness.reports.text import one_line, snippet
+
+Bodies = Mapping[tuple[str, int], bytes]
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&@:-])")
+_SIGN = {Outcome.CONFORMS: "✅ conforms", Outcome.DIFFERS: "❌ differs", Outcome.NOT_MEASURED: "⚠️ not measured",
+         Outcome.SKIPPED: "⏭️ skipped"}  # fmt: skip
+
+
+def escape(text: str) -> str:
+    """Text on one line without any meaning to Markdown or HTML."""
+    return _SPECIAL.sub(r"\\\1", one_line(text))
+
+
+def code(text: str) -> str:
+    """Text as a code span, whatever it holds: the fence is longer than any run of backticks in it."""
+    shown = one_line(text)
+    fence = "`" * (max((len(run) for run in re.findall("`+", shown)), default=0) + 1)
+    return f"{fence} {shown} {fence}"
+
+
+def gate_markdown(report: Report, bodies: Mapping[str, Bodies] | None = None) -> str:
+    """The report: outcome first, accepted fatal findings next, a table of shapes, then the findings."""
+    lines = [f"# {_SIGN[report.outcome]}: {escape(report.baseline)} → {escape(report.candidate)}", ""]
+    accepted = [(result, finding) for result in report.shapes for finding in result.findings
+                if finding.severity is Severity.FATAL and finding.accepted is not None]  # fmt: skip
+    for result, finding in accepted:
+        assert finding.accepted is not None
+        lines += [f"> **Accepted although fatal** until {finding.accepted.until}: {code(finding.rule)} in "
+                  f"{escape(result.shape)}: {escape(finding.accepted.reason)}", ""]  # fmt: skip
+    lines += ["| shape | outcome | fatal | negotiable | cosmetic | accepted |", "|---|---|---|---|---|---|"]
+    lines += [_row(result) for result in report.shapes]
+    for result in report.shapes:
+        if result.findings or result.remarks or result.shared:
+            lines += ["", f"## {escape(result.shape)}", "", *_shape(result, (bodies or {}).get(result.shape))]
+    wrong = [use for use in report.acceptances if use.state != "used"]
+    if wrong:
+        lines += ["", "## Acceptances that fail this gate", ""]
+        lines += [f"- {use.state}: {code(use.rule)} ({escape(use.shape or 'all shapes')})" for use in wrong]
+    if report.not_covered:
+        lines += ["", "## Not covered by this gate", "", *(f"- {escape(text)}" for text in report.not_covered)]
+    return "\n".join(lines) + "\n"
+
+
+def _row(result: ShapeResult) -> str:
+    open_ = [finding for finding in result.findings if finding.accepted is None]
+    counts = [str(sum(finding.severity is severity for finding in open_)) for severity in
+              (Severity.FATAL, Severity.NEGOTIABLE, Severity.COSMETIC)]  # fmt: skip
+    reason = f" ({escape(result.reason)})" if result.reason else ""
+    accepted = str(len(result.findings) - len(open_))
+    return f"| {escape(result.shape)} | {_SIGN[result.outcome]}{reason} | " + " | ".join([*counts, accepted]) + " |"
+
+
+def _shape(result: ShapeResult, bodies: Bodies | None) -> Iterator[str]:
+    for finding in result.findings:
+        yield from _finding(finding, bodies or {})
+    if result.shared:
+        yield f"Shared with the baseline, so not counted: {', '.join(map(code, result.shared))}"
+    for remark in result.remarks:
+        yield f"Remark: {escape(remark)}"
+
+
+def _finding(finding: Finding, bodies: Bodies) -> Iterator[str]:
+    accepted = ""
+    if finding.accepted is not None:
+        until = f" until {finding.accepted.until}" if finding.accepted.until else ""
+        accepted = f" (accepted{until}: {escape(finding.accepted.reason)})"
+    yield f"- **{finding.severity}** {code(finding.rule)}{accepted}: {escape(finding.message)}  "
+    yield f"  → {escape(finding.remedy)}"
+    if finding.severity is not Severity.COSMETIC:
+        for evidence in finding.evidence:
+            body = bodies.get((evidence.side, evidence.take))
+            shown = code(snippet(body, evidence.at, evidence.length)) if body is not None else ""
+            yield f"  - {evidence.side}, byte {evidence.at}: {shown}"
+    if finding.breaks:
+        yield f"  - breaks: {', '.join(map(code, finding.breaks))}"
