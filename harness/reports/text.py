@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from harness.events import Event, Note, ToolCall
-from harness.findings import Evidence, Finding, Outcome, Report, Severity, ShapeResult
+from harness.findings import AcceptanceUse, Evidence, Finding, Outcome, Report, Severity, ShapeResult
 from harness.message import Message
 from harness.recording import Recording
 
@@ -86,23 +86,35 @@ _MARK = {Outcome.CONFORMS: "ok", Outcome.DIFFERS: "DIFFERS", Outcome.NOT_MEASURE
 
 def gate_text(report: Report, bodies: dict[str, dict[tuple[str, int], bytes]] | None = None) -> str:
     """The report of a gate: outcome first, accepted fatal findings next, then shape by shape."""
-    lines = [f"{report.baseline} -> {report.candidate}: {report.outcome.upper()}"]
+    lines = [*opening_lines(report)]
+    for result in report.shapes:
+        lines += ["", *shape_lines(result, (bodies or {}).get(result.shape))]
+    return "\n".join([*lines, *closing_lines(report)])
+
+
+def opening_lines(report: Report) -> Iterator[str]:
+    """The outcome of a gate, and the fatal findings it accepts."""
+    yield f"{report.baseline} -> {report.candidate}: {report.outcome.upper()}"
     for result in report.shapes:
         for finding in result.findings:
             if finding.severity is Severity.FATAL and finding.accepted is not None:
-                lines.append(f"  ACCEPTED FATAL {finding.rule} in {result.shape} until {finding.accepted.until}: "
-                             f"{one_line(finding.accepted.reason)}")  # fmt: skip
-    for result in report.shapes:
-        lines += ["", *shape_lines(result, (bodies or {}).get(result.shape))]
+                yield (f"  ACCEPTED FATAL {finding.rule} in {result.shape} until {finding.accepted.until}: "
+                       f"{one_line(finding.accepted.reason)}")  # fmt: skip
+
+
+def closing_lines(report: Report) -> Iterator[str]:
+    """The acceptances that fail a gate, and what it says nothing about."""
     wrong = [use for use in report.acceptances if use.state != "used"]
     if wrong:
-        lines += ["", "acceptances that fail this gate:"]
-        for use in wrong:
-            why = "its date has passed; decide anew" if use.state == "expired" else "it no longer occurs; remove it"
-            lines.append(f"  {use.state} {use.rule} ({use.shape or 'all shapes'}): {why}")
+        yield from ("", "acceptances that fail this gate:", *(f"  {acceptance_line(use)}" for use in wrong))
     if report.not_covered:
-        lines += ["", "not covered by this gate:", *(f"  {one_line(text)}" for text in report.not_covered)]
-    return "\n".join(lines)
+        yield from ("", "not covered by this gate:", *(f"  {one_line(text)}" for text in report.not_covered))
+
+
+def acceptance_line(use: AcceptanceUse) -> str:
+    """What is wrong with an acceptance that is stale or expired."""
+    why = "its date has passed; decide anew" if use.state == "expired" else "it no longer occurs; remove it"
+    return f"{use.state} {one_line(use.rule)} ({one_line(use.shape or 'all shapes')}): {why}"
 
 
 def shape_lines(result: ShapeResult, bodies: dict[tuple[str, int], bytes] | None) -> Iterator[str]:
