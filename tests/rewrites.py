@@ -123,6 +123,14 @@ def _set_piece(delta: dict[str, Any], text: str) -> None:
         held[0][held[1]] = text
 
 
+def _mirror(delta: dict[str, Any], *rewritten: dict[str, Any]) -> None:
+    """Where the last fragment stood under the old name `function_call` too, it does so again."""
+    entries = _entries(delta)
+    if entries and "function" in entries[-1] and delta.get("function_call") == entries[-1]["function"]:
+        for half in rewritten:
+            half["function_call"] = _entries(half)[-1]["function"]
+
+
 # -- the rewrites -------------------------------------------------------------------------------------------------
 
 
@@ -150,6 +158,7 @@ def split(body: bytes) -> bytes:
             text = _piece(delta)
             _set_piece(first, text[: len(text) // 2])
             _set_piece(second, text[len(text) // 2 :])
+            _mirror(delta, first, second)
         else:
             return None
         return [{**chunk.payload, "choices": [{**choice, "delta": half}]} for half in (first, second)]
@@ -308,6 +317,7 @@ def letters(body: bytes) -> bytes:
                         for key, value in choice[name].items()
                     }
             delta = next(iter(_dicts([choice.get("delta")])), {})
+            before = copy.deepcopy(delta)
             for entry in [*_dicts(delta.get("tool_calls")), *_dicts([delta.get("function_call")])]:
                 event = next(told, None)
                 if event is None:
@@ -319,6 +329,7 @@ def letters(body: bytes) -> bytes:
                 inner = entry["function"] if isinstance(entry.get("function"), dict) else entry
                 if isinstance(inner.get("arguments"), str):
                     inner["arguments"] = masker.mask(inner["arguments"])
+            _mirror(before, delta)
         return [payload]
 
     return rewrite(body, change)

@@ -173,6 +173,18 @@ def test_the_legacy_call_has_no_id() -> None:
     assert codes(found) == {"tool.legacy-function-call"}
 
 
+def test_a_call_under_its_old_name_too_is_one_call() -> None:
+    pieces = [call(0, "call_a", "f", "{"), call(0, "call_a", "f", "}")]
+    deltas = [{"function_call": piece["function"], "tool_calls": [piece]} for piece in pieces]
+    found = message(ROLE, *map(chunk, deltas), CALLED)
+    assert told(found) == [(0, "call_a", "f", "{}")]
+    assert codes(found) == set()
+    other = {"name": "g", "arguments": "[]"}
+    two = message(ROLE, chunk({"tool_calls": [call(0, "call_a", "f", "{}")], "function_call": other}), CALLED)
+    assert told(two) == [(0, "call_a", "f", "{}"), (1, "", "g", "[]")]
+    assert codes(two) == {"tool.legacy-function-call"}
+
+
 def test_a_custom_call_has_free_text() -> None:
     custom = {"index": 0, "id": "call_a", "type": "custom", "custom": {"name": "run", "input": ""}}
     found = message(ROLE, calls(custom), calls({"index": 0, "custom": {"input": "{} SELECT"}}),

@@ -165,7 +165,8 @@ class Chat(Dialect):
                     self.notes.add("text.not-a-string", at, length, f"refusal is {as_text(value)[:60]}")
                     out.append(Unknown("delta.refusal", value, at, length))
             elif key == "function_call":
-                self._legacy(number, value, at, length, out)
+                if not _told_in(delta.get("tool_calls"), value):
+                    self._legacy(number, value, at, length, out)
             elif key == "audio" and type(value) is dict:
                 data, transcript = value.get("data"), value.get("transcript")
                 if data or transcript:
@@ -340,6 +341,14 @@ def _details(details: Any) -> list[str]:
     """Thinking in OpenRouter's reasoning_details: text or summary of each entry."""
     texts = [entry.get("text") or entry.get("summary") for entry in _dicts(details)]
     return [text for text in texts if type(text) is str and text]
+
+
+def _told_in(entries: Any, function: Any) -> bool:
+    """Whether `tool_calls` of the same delta holds this very function: one value under two names counts once.
+
+    llama-cpp-python sends a forced call under both (cases/README, rule 4).
+    """
+    return any(entry.get("function") == function for entry in _dicts(entries))
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
