@@ -22,13 +22,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any, Literal
 
-import msgspec
-
 from harness.answers import Answer
 from harness.claims import Claims
 from harness.errors import UsageError
 from harness.jsontext import Undecodable, decode
-from harness.recording import Read
+from harness.serving import serving
 from harness.targets import REASON_LENGTH, RUN_SECONDS, Trial
 
 STDOUT_LIMIT = 16 * 1024**2  # bytes; the largest message of the quirks has less than 200 KiB
@@ -74,7 +72,8 @@ class CommandTarget:
     def run(self, trial: Trial) -> Answer:
         """Start the command, feed it the stream, and read its answer within the limits of time and size."""
         if self.mode == "http":
-            return self._served(trial)
+            with serving(trial) as url:
+                return self._started(b"", trial.dialect, {"BASE_URL": url})
         return self._started(self._input(trial), trial.dialect)
 
     def command(self, options: Sequence[str]) -> list[str]:
@@ -86,16 +85,6 @@ class CommandTarget:
         if self.mode == "stdin":
             return trial.recording.body
         return b"".join([b'"%b"\n' % base64.b64encode(piece) for piece in trial.pieces])
-
-    def _served(self, trial: Trial) -> Answer:
-        from harness.replay import Replay  # asyncio is loaded for this mode only
-
-        reads = [Read(end=cut, microseconds=0) for cut in trial.cuts]
-        # A recorded stall would only be waited out: to the target it is a stream that breaks.
-        end = "cut" if trial.recording.end.startswith("timeout:") else trial.recording.end
-        recording = msgspec.structs.replace(trial.recording, reads=reads, end=end)
-        with Replay({"check": {trial.case: recording}}) as server:
-            return self._started(b"", trial.dialect, {"BASE_URL": server.url("check", trial.case)})
 
     def _started(self, given: bytes, dialect: str, environ: Mapping[str, str] | None = None) -> Answer:
         # A file, so that a target which does not read its input cannot block us.

@@ -103,24 +103,31 @@ class CallableTarget:
         self._takes_dialect = _takes_dialect(function)
 
     def run(self, trial: Trial) -> Answer:
-        """Call the function in a thread; one that takes too long is stopped if it can be, and left behind if not."""
+        """Call the function, within the time limit."""
         given: Iterator[Any] = iter(payloads_of(trial) if self.payloads else trial.pieces)
         settings = {"dialect": trial.dialect} if self._takes_dialect else {}
-        ended: list[Answer] = []
-        thread = threading.Thread(
-            target=_attempt, args=(lambda: self.function(given, **settings), ended), name="target", daemon=True
-        )
-        with redirect_stdout(sys.stderr):  # stdout is for reports
-            thread.start()
-            thread.join(self.timeout)
-        if ended:
-            return ended[0]
-        _interrupt(thread)
-        return Answer(state="hung", reason=f"not done after {self.timeout:g} seconds")
+        return answered(lambda: self.function(given, **settings), self.timeout)
 
     def command(self, options: Sequence[str]) -> list[str]:
         """`harness check module:function ...`"""
         return ["harness", "check", self.name, *self._options, *self.claims.options, *options]
+
+
+def answered(call: Callable[[], Any], seconds: float) -> Answer:
+    """What the call comes to within so many seconds: what it returns is accepted, an Exception is a rejection.
+
+    It runs in a thread; one that takes too long is stopped if it can be, and left behind if not. What it writes to
+    stdout goes to stderr: stdout is for reports.
+    """
+    ended: list[Answer] = []
+    thread = threading.Thread(target=_attempt, args=(call, ended), name="target", daemon=True)
+    with redirect_stdout(sys.stderr):
+        thread.start()
+        thread.join(seconds)
+    if ended:
+        return ended[0]
+    _interrupt(thread)
+    return Answer(state="hung", reason=f"not done after {seconds:g} seconds")
 
 
 class _Interrupt(BaseException):
