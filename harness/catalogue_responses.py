@@ -62,12 +62,34 @@ RESPONSES = [
          "one official helper does not take for one", "treat it as an end, with the reason in incomplete_details"),
 ]  # fmt: skip
 
+# code -> the fact that shows how the other side does it: where its bytes are looked for.
+COUNTERPART_RESPONSES: dict[str, str] = {
+    "responses": "responses.terminal",
+    "responses.created-missing": "responses.created",
+    "responses.id-changes": "responses.items-done",
+    "responses.index-shared": "responses.items-added",
+    "responses.index-missing": "responses.items-added",
+    "responses.item-not-added": "responses.items-added",
+    "responses.item-content-missing": "responses.items-added",
+    "responses.close-order": "responses.items-added",
+    "responses.part-not-added": "responses.parts-added",
+    "responses.content-index-start": "responses.parts-added",
+    "responses.item-not-done": "responses.items-done",
+    "responses.part-not-done": "responses.parts-done",
+    "responses.text-not-done": "responses.text-done",
+    "responses.done-differs": "responses.text-done",
+    "responses.delta-after-done": "responses.text-done",
+    "responses.arguments-not-done": "responses.arguments-done",
+    "responses.arguments-only-done": "responses.arguments-deltas",
+}
+
 # cause -> what it explains, patterns as in catalogue.EXPLAINS (RULES, section 4).
 EXPLAINS_RESPONSES: dict[str, str] = {
     "responses.output-empty": "usage.missing responses.final-differs",
     "responses.id-changes": "responses.item-not-* responses.index-shared responses.final-differs responses.part-not-done "
     "responses.text-not-done",
-    "responses.item-not-added": "responses.part-not-added responses.sequence-gaps",
+    "responses.created-missing": "responses.sequence-gaps",
+    "responses.item-not-added": "responses.part-not-added responses.item-not-done responses.sequence-gaps",
     "responses.part-not-added": "responses.part-not-done responses.sequence-gaps",
     "responses.item-not-done": "responses.part-not-done responses.text-not-done responses.arguments-not-done "
     "responses.sequence-gaps",
@@ -75,8 +97,11 @@ EXPLAINS_RESPONSES: dict[str, str] = {
     "responses.text-not-done": "responses.sequence-gaps",
     "responses.arguments-not-done": "responses.sequence-gaps",
     "responses.arguments-only-done": "responses.arguments-not-done responses.sequence-gaps tool.arguments-split",
+    "responses.delta-after-done": "responses.done-differs responses.sequence-gaps",
+    "responses.done-differs": "responses.sequence-gaps",
     "responses.item-content-missing": "responses.part-not-added responses.text-not-done responses.output-empty",
     "responses.deprecated-event": "responses.unknown-event",
     "responses.status-differs": "finish.length-hidden",
-    "sse.event-name-missing": "responses.sequence-missing",
+    "finish.unknown-value": "responses.incomplete",
+    "sse.event-name-missing": "responses.sequence-missing sse.event-names",
 }

@@ -41,6 +41,7 @@ class ChatFacts(Facts):
     documented_finish: ClassVar[frozenset[str]] = frozenset(
         {"stop", "length", "tool_calls", "content_filter", "function_call"}
     )
+    chunk_object: ClassVar[str] = "chat.completion.chunk"
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +61,7 @@ class ChatFacts(Facts):
     def chunk(self, payload: dict[str, Any], sse: ServerSentEvent, events: list[Event]) -> None:
         place = (sse.at, sse.length)
         choices = payload.get("choices")
-        if "choices" not in payload and payload.get("object") != "chat.completion.chunk" and not payload.get("usage"):
+        if "choices" not in payload and payload.get("object") != self.chunk_object and not payload.get("usage"):
             return
         self.chunks += 1
         self._identity(payload, place)
@@ -112,7 +113,7 @@ class ChatFacts(Facts):
             if len(self.models) < 2:
                 self.models.add(model)
         kind = payload.get("object")
-        form = "documented" if kind == "chat.completion.chunk" else "other" if kind else "missing"
+        form = "documented" if kind == self.chunk_object else "other" if kind else "missing"
         self.objects[form] += 1
         self.object_place.setdefault(form, place)
 
@@ -365,7 +366,7 @@ class ChatFacts(Facts):
         else:
             form = "partly" if documented else "other" if self.objects["other"] else "missing"
             odd = self.object_place.get("other") or self.object_place.get("missing") or (0, 0)
-            self.note("chunk.object-partly" if documented else "chunk.object", *odd)
+            self.note("chunk.object-partly" if documented else "chunk.object", *odd, self.chunk_object)
         self.fact("chunk.object", form)
 
     def _close_roles(self) -> None:
