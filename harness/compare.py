@@ -1,4 +1,6 @@
-"""Structure x structure -> findings, within a dialect and across two. The only module that knows deepdiff, and only ever on structures.
+"""Structure x structure -> findings, within a dialect and across two.
+
+The only module that knows deepdiff, and only ever on structures.
 
 Every changed path is owned by the most specific rule, which swallows its children: one cause, one finding (DESIGN).
 Losing is worse than gaining; what both sides have is listed as shared. Source: RULES, section 2.
@@ -16,9 +18,9 @@ from deepdiff.helper import notpresent
 from harness.catalogue import CATALOGUE, F, N
 from harness.findings import Evidence, Finding, Severity
 from harness.rules import explained, in_order, lint, message_of, note_finding, rule_of, severity_of
+from harness.shapes import UNMEASURED_STATUS
 from harness.structure import Structure
 
-REJECTED = (400, 405, 413, 415, 422, 501)
 _MISSING = object()
 
 
@@ -54,27 +56,40 @@ def compare(baseline: Sequence[Structure], candidate: Structure, *, shape: str =
     takes = [base, *(other for other in baseline[1:] if _joins(base, other))]
     ours, theirs = base.get("result"), candidate.get("result")
     if ours == "error":
-        if theirs == "error":
+        if theirs == "error" and shape in ("", "error"):
             return _errors(takes, candidate, take)
         if shape == "error":
-            swallowed = _finding(_change("result", base, candidate), "error.swallowed", F, take)
-            notes = [] if theirs == "nothing" else _notes(takes, candidate, take)
-            found = _without_explained([swallowed, *notes], base, candidate)
-            return Comparison(findings=in_order(found))
+            findings = [] if theirs == "nothing" else _notes(takes, candidate, take)
+            # A stream that breaks off does not say that all is well: that it broke is the finding.
+            if theirs != "cut" or not any(finding.severity is F for finding in findings):
+                findings.append(_finding(_change("result", base, candidate), "error.swallowed", F, take))
+            findings = _without_explained(findings, base, candidate)
+            return Comparison(findings=in_order(findings), shared=_shared(base, candidate, findings))
         return Comparison(not_measured="the baseline failed")
     if ours != "ok":
         return Comparison(not_measured=f"the baseline's stream is no answer ({ours})")
-    status = candidate.get("http.status", 200)
-    if theirs == "error" and status >= 400:
-        if status in REJECTED:
-            return Comparison(findings=[_finding(_change("http.status", base, candidate), "http.rejected", F, take)])
-        return Comparison(not_measured=f"HTTP {status}")
+    if theirs == "error" and candidate.get("http.status", 200) >= 400:
+        return _refused(base, candidate, take)
     findings = _notes(takes, candidate, take)
     if theirs == "ok":
         findings += _differences(takes, candidate, take)
     findings = _without_explained(findings, base, candidate)
-    shared = sorted(set(candidate.notes) & set(base.notes) - explained(candidate.notes))
+    shared = _shared(base, candidate, findings)
     return Comparison(findings=in_order(findings), shared=shared, remarks=_remarks(base, candidate))
+
+
+def _shared(base: Structure, candidate: Structure, findings: list[Finding]) -> list[str]:
+    """Codes that both sides have, but for what another of them explains, and for what is a finding all the same."""
+    common = candidate.notes.keys() & base.notes.keys()
+    return sorted(common - explained(common) - {finding.rule for finding in findings})
+
+
+def _refused(base: Structure, candidate: Structure, take: int) -> Comparison:
+    """A status other than the baseline's 200: the candidate's answer to the request, or nothing measured (DESIGN)."""
+    status = candidate.get("http.status")
+    if status in UNMEASURED_STATUS or (status >= 500 and status != 501):
+        return Comparison(not_measured=f"HTTP {status}")
+    return Comparison(findings=[_finding(_change("http.status", base, candidate), "http.rejected", F, take)])
 
 
 def _joins(first: Structure, other: Structure) -> bool:
@@ -109,6 +124,7 @@ def _without_explained(findings: list[Finding], base: Structure, candidate: Stru
 SAME_CAUSE = [
     ("finish.stop-with-calls", "finish.differs"),
     ("finish.unknown-value", "finish.differs"),
+    ("finish.repeated", "finish.differs"),
     ("error.finish-reason", "finish.differs"),
     ("finish.calls-without-call", "finish.differs"),
     ("tool.whole-call", "tool.arguments-split"),
@@ -244,28 +260,41 @@ Judged = tuple[str, Severity] | None
 
 def _finish(change: Change) -> Judged:
     ours, theirs = change.base.get("finish.class", {}), change.cand.get("finish.class", {})
-    if ours == theirs or not {*ours, *theirs} <= {"stop", "tool_calls"}:
-        return None  # the same meaning, or stop by length or filter: the model's affair
+    if "length" in ours and "length" not in theirs and change.cand.get("limit.reached") is True:
+        return ("finish.length-hidden", F)
+    if ours == theirs or not ours or not theirs or not {*ours, *theirs} <= {"stop", "tool_calls"}:
+        return None  # the same meaning; none (finish.missing); or stop by length or filter: the model's affair
     called = bool(change.base.behaviour["calls"]), bool(change.cand.behaviour["calls"])
     return ("finish.differs", N) if called[0] == called[1] else None
-
-
-def _length(change: Change) -> Judged:
-    hidden = "length" in change.base.get("finish.class", {}) and change.cand.get("limit.reached") is True
-    return ("finish.length-hidden", F) if hidden and "length" not in change.cand.get("finish.class", {}) else None
-
-
-def _lost(code: str) -> Callable[[Change], Judged]:
-    """A finding only if the candidate lacks members that the baseline has."""
-    return lambda change: (code, CATALOGUE[code].severity) if change.lost else None
 
 
 def _reasoning(change: Change) -> Judged:
     return ("reasoning.field", N) if change.baseline and change.candidate and change.lost else None
 
 
+def _signature(change: Change) -> Judged:
+    return ("reasoning.signature-missing", F) if change.baseline is True and change.candidate is False else None
+
+
+def _one_sided(code: str) -> Callable[[Change], Judged]:
+    """A finding if both sides tell and only one of them has it."""
+    known = (True, False)
+    return lambda change: (
+        (code, CATALOGUE[code].severity) if change.baseline in known and change.candidate in known else None
+    )  # fmt: skip
+
+
+def _gained(code: str) -> Callable[[Change], Judged]:
+    """A finding only if the candidate has what the baseline is known not to have."""
+    return lambda change: (
+        (code, CATALOGUE[code].severity) if change.baseline is False and change.candidate is True else None
+    )  # fmt: skip
+
+
 def _usage_position(change: Change) -> Judged:
-    return ("usage.position", N) if change.baseline and change.candidate and change.gained else None
+    # Its place is measured from the finish reason.
+    known = change.base.get("finish.value") and change.cand.get("finish.value")
+    return ("usage.position", N) if known and change.baseline and change.candidate and change.gained else None
 
 
 def _usage_repeated(change: Change) -> Judged:
@@ -325,14 +354,16 @@ def _error_lost(change: Change) -> Judged:
 
 
 def _never(change: Change) -> Judged:
-    return None  # judged before facts are compared one by one
+    return None  # judged before facts are compared one by one, or with another fact
 
 
 JUDGES: dict[str, Callable[[Change], Judged]] = {
     "finish.differs": _finish,
-    "finish.length-hidden": _length,
+    "finish.length-hidden": _never,
     "reasoning.field": _reasoning,
-    "reasoning.signature-missing": _lost("reasoning.signature-missing"),
+    "reasoning.signature-missing": _signature,
+    "anthropic.ping": _gained("anthropic.ping"),
+    "usage.input-in-delta": _one_sided("usage.input-in-delta"),
     "usage.position": _usage_position,
     "usage.repeated": _usage_repeated,
     "usage.added": _usage_present,
@@ -379,11 +410,8 @@ def _across(base: Structure, candidate: Structure, shape: str, take: int) -> Com
     ours, theirs = base.get("result"), candidate.get("result")
     if ours != "ok" and not (shape == "error" and ours == "error"):
         return Comparison(not_measured=f"the baseline's stream is no answer ({ours})")
-    status = candidate.get("http.status", 200)
-    if theirs == "error" and status >= 400 and ours != "error":
-        if status in REJECTED:
-            return Comparison(findings=[_finding(_change("http.status", base, candidate), "http.rejected", F, take)])
-        return Comparison(not_measured=f"HTTP {status}")
+    if theirs == "error" and candidate.get("http.status", 200) >= 400 and ours != "error":
+        return _refused(base, candidate, take)
     findings = [msgspec.structs.replace(finding, evidence=[
         msgspec.structs.replace(evidence, take=take) for evidence in finding.evidence
     ]) for finding in lint(candidate)]  # fmt: skip
