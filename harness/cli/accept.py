@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import FILE, json_option, say, say_json
+from harness.cli.common import FILE, config_option, json_option, project_here, say, say_json
+from harness.errors import UsageError
 from harness.runs.accepting import acceptances, as_yaml, load_report
+from harness.runs.writing import write_acceptances
 
 
 def _day(ctx: click.Context, param: click.Parameter, value: str | None) -> date | None:
@@ -25,9 +27,14 @@ def _day(ctx: click.Context, param: click.Parameter, value: str | None) -> date 
 @click.option("--rule", "rules", multiple=True, metavar="RULE", help="Only this rule; may be given again.")
 @click.option("--reason", required=True, metavar="TEXT", help="Why it is tolerated.")
 @click.option("--until", callback=_day, metavar="DATE", help="The last day it is; a fatal finding needs one.")
+@click.option("--write", is_flag=True, help="Insert them into providers.yaml; comments stay.")
+@config_option
 @json_option
-def accept(report: Path, rules: tuple[str, ...], reason: str, until: date | None, as_json: bool) -> None:
-    """Print the acceptances for the findings that failed a gate, ready for providers.yaml.
+def accept(
+    report: Path, rules: tuple[str, ...], reason: str, until: date | None, write: bool, config: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Print the acceptances for the findings that failed a gate, ready for providers.yaml, or write them there.
 
     \b
     harness gate openai candidate --report report.json
@@ -35,6 +42,11 @@ def accept(report: Path, rules: tuple[str, ...], reason: str, until: date | None
     """
     found = load_report(report)
     entries = acceptances(found, rules=rules, reason=reason, until=until)
+    if write:
+        project = project_here(config)
+        if project.config is None:
+            raise UsageError("no providers.yaml here or in a parent folder to write to; name one with --config")
+        write_acceptances(project.config, found.candidate, entries)
     if as_json:
         say_json(entries)
     else:

@@ -73,10 +73,12 @@ def acceptances(
 def as_yaml(provider: str, entries: Sequence[dict[str, Any]]) -> str:
     """The entries as they stand in providers.yaml, under the candidate."""
     rows = ["providers:", f"  {provider}:", "    accept:"]
-    for entry in entries:
-        members = ", ".join(f"{key}: {_scalar(key, value)}" for key, value in entry.items())
-        rows.append(f"      - {{{members}}}")
-    return "\n".join(rows)
+    return "\n".join([*rows, *(f"      - {row(entry)}" for entry in entries)])
+
+
+def row(entry: dict[str, Any]) -> str:
+    """One entry on one line, in YAML's flow style."""
+    return "{" + ", ".join(f"{key}: {_scalar(key, value)}" for key, value in entry.items()) + "}"
 
 
 def _scalar(key: str, value: str) -> str:

@@ -1,0 +1,86 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.config import load_project
+from harness.errors import UsageError
+from harness.runs.writing import write_acceptances
+
+ENTRIES = [
+    {"rule": "usage.position", "reason": 'counted "locally": ok # really', "until": "2027-06-30"},
+    {"rule": "end.marker-missing", "shape": "text", "severity": "fatal", "reason": "x", "until": "2027-01-01"},
+]
+HEAD = """\
+# endpoints
+providers:
+  openai: # the reference
+    dialect: chat
+    base_url: https://api.openai.com/v1
+    model: gpt-5.4
+"""
+CANDIDATE = """\
+  candidate:
+    dialect: chat
+    base_url: http://127.0.0.1:1/v1 # here
+    model: local
+"""
+TAIL = """\
+  # the last one
+  other: {dialect: chat, base_url: "http://127.0.0.1:2/v1", model: m}
+"""
+ACCEPT = """\
+    accept:
+      # agreed with the team
+      - {rule: sse.bom, reason: known} # until they mend it
+"""
+
+
+@pytest.mark.parametrize("tail", ["", "\n", TAIL])
+@pytest.mark.parametrize("accept", ["", ACCEPT, ACCEPT.replace("      ", "    ")])
+@pytest.mark.parametrize("more", ["", "    request: {max_tokens: 9}\n", "    shapes:\n      stop: {skip: no}\n"])
+def test_lines_are_inserted_and_the_rest_stays(tmp_path: Path, tail: str, accept: str, more: str) -> None:
+    path = tmp_path / "providers.yaml"
+    more = more.replace("skip: no", 'skip: "no"')
+    before = HEAD + CANDIDATE + accept + more + tail
+    path.write_text(before, "utf-8")
+    write_acceptances(path, "candidate", ENTRIES)
+    after = path.read_text("utf-8")
+    rows = iter(after.splitlines())
+    assert all(line in rows for line in before.splitlines()), after  # every line is there still, in order
+    found = load_project(path, tmp_path).providers["candidate"].accept
+    assert [entry.rule for entry in found[-2:]] == ["usage.position", "end.marker-missing"]
+    assert found[-2].reason == ENTRIES[0]["reason"]
+    assert len(found) == (3 if accept else 2)
+    assert load_project(path, tmp_path).providers["openai"].accept == ()
+
+
+def test_what_cannot_be_inserted_is_told_and_nothing_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "providers.yaml"
+    path.write_text(HEAD + TAIL, "utf-8")
+    with pytest.raises(UsageError, match=r"add by hand: providers:\n  other:\n    accept:\n      - \{rule: usage"):
+        write_acceptances(path, "other", ENTRIES)
+    with pytest.raises(UsageError, match="no provider 'nobody'"):
+        write_acceptances(path, "nobody", ENTRIES)
+    assert path.read_text("utf-8") == HEAD + TAIL
+    assert [file.name for file in tmp_path.iterdir()] == ["providers.yaml"]
+
+
+def test_the_command_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.cli import run
+
+    monkeypatch.chdir(tmp_path)
+    Path("providers.yaml").write_text(HEAD + CANDIDATE, "utf-8")
+    finding: dict[str, object] = {
+        "rule": "usage.position", "severity": "negotiable", "accepted": None, "path": "wire.usage.position",
+        "baseline": None, "candidate": None, "message": "m", "remedy": "r", "evidence": [], "breaks": [],
+    }  # fmt: skip
+    shape = {"shape": "text", "outcome": "differs", "reason": "", "takes": 1, "findings": [finding], "shared": [],
+             "remarks": []}  # fmt: skip
+    report = {"format": "sse-harness-report/1", "baseline": "openai", "candidate": "candidate", "outcome": "differs",
+              "shapes": [shape], "acceptances": [], "not_covered": []}  # fmt: skip
+    Path("report.json").write_text(json.dumps(report), "utf-8")
+    assert run(["accept", "report.json", "--reason", "fine", "--until", "2027-06-30", "--write"]) == 0
+    (entry,) = load_project(None, tmp_path).providers["candidate"].accept
+    assert (entry.rule, entry.shape, entry.reason, str(entry.until)) == ("usage.position", "text", "fine", "2027-06-30")
+    assert run(["accept", "report.json", "--reason", " "]) == 2
