@@ -271,7 +271,8 @@ SPOKEN_FOR = {
     "chunk.object=missing": "chunk.object",
     "chunk.object=other": "chunk.object",
     "chunk.object=partly": "chunk.object-partly",
-    "end.marker=absent": "end.marker-missing stream.cut stream.stalled stream.empty error.in-stream stream.not-a-stream",
+    "end.marker=absent": "end.marker-missing stream.cut stream.stalled stream.empty stream.not-a-stream "
+    "error.in-stream",
     "finish.class.error": "error.finish-reason",
     "http.content-encoding=gzip": "http.content-encoding",
     "http.media-type=application/json": "http.media-type",
