@@ -7,6 +7,7 @@ Source: RULES, sections 3 and 4. `{detail}`, `{baseline}` and `{candidate}` are 
 
 from __future__ import annotations
 
+from harness.catalogue_dialects import ANTHROPIC, COHERE, EXPLAINS_DIALECTS, GEMINI, OLLAMA
 from harness.catalogue_responses import EXPLAINS_RESPONSES, RESPONSES
 from harness.rule import C, F, N, Rule
 
@@ -56,7 +57,7 @@ FRAMING = [
     Rule("sse.data-not-object", F, "note", "an event is a bare JSON value ({detail}); readers that look for members raise",
          "have the server send JSON objects"),
     Rule("http.media-type", N, "note", "the content type is {detail}; strict readers refuse the stream",
-         "have the server say text/event-stream"),
+         "have the server say text/event-stream (Ollama: application/x-ndjson)"),
     Rule("http.rejected", F, "diff", "the candidate refuses with status {candidate} what the baseline accepts: it lacks a "
          "parameter or feature the application uses", "drop it from the request, or do not cut over", "http.status"),
     Rule("stream.empty", F, "note", "status 200 and nothing in it: a silent empty answer",
@@ -149,9 +150,9 @@ CHAT = [
          "test for the member"),
     Rule("chunk.message", F, "note", "chunks carry a growing message beside or in place of the delta: text comes out "
          "empty or twice", "ask the server for plain deltas"),
-    Rule("chunk.object", F, "note", "no chunk says chat.completion.chunk; a strict accumulator ends up with nothing",
+    Rule("chunk.object", F, "note", "no chunk says {detail}; a strict accumulator ends up with nothing",
          "have the server send it"),
-    Rule("chunk.object-partly", N, "note", "not every chunk says chat.completion.chunk; a strict accumulator drops the "
+    Rule("chunk.object-partly", N, "note", "not every chunk says {detail}; a strict accumulator drops the "
          "others", "have the server send it on every chunk"),
     Rule("chunk.id-changes", F, "note", "the response id changes in mid-answer ({detail}); accumulators that check it "
          "drop the rest", "have the server keep one id per response"),
@@ -316,6 +317,11 @@ EXPLAINS: dict[str, str] = {
     **EXPLAINS_RESPONSES,
 }
 
+for _cause, _more in EXPLAINS_DIALECTS.items():
+    EXPLAINS[_cause] = f"{EXPLAINS.get(_cause, '')} {_more}".strip()
+EXPLAINS["stream.stalled"] = EXPLAINS["stream.cut"]  # both ended too early, the one with the connection open
+
 CATALOGUE: dict[str, Rule] = {
-    rule.code: rule for group in (FRAMING, ENDING, CHAT, TOOLS, USAGE, RESPONSES) for rule in group
+    rule.code: rule
+    for group in (FRAMING, ENDING, CHAT, TOOLS, USAGE, RESPONSES, ANTHROPIC, GEMINI, OLLAMA, COHERE) for rule in group
 }  # fmt: skip

@@ -127,6 +127,8 @@ SAME_CAUSE = [
     ("finish.repeated", "finish.differs"),
     ("error.finish-reason", "finish.differs"),
     ("finish.calls-without-call", "finish.differs"),
+    ("finish.missing", "finish.length-hidden"),
+    ("finish.unknown-value", "finish.length-hidden"),
     ("tool.whole-call", "tool.arguments-split"),
     ("usage.repeated", "usage.position"),
     ("usage.in-choice", "usage.position"),

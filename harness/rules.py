@@ -7,19 +7,22 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from harness.catalogue import CATALOGUE, EXPLAINS, Rule
+from harness.catalogue_responses import COUNTERPART_RESPONSES
 from harness.findings import Evidence, Finding, Severity
 from harness.structure import Structure
 
-# What lint measures a "both" rule against: the documented form.
+# What lint measures a "both" rule against: the documented form, of a dialect's own before chat's.
 DOCUMENTED = {
     "usage.position": "extra:empty",
     "reasoning.field": "reasoning_content",
+    "responses usage.position": "terminal",
 }
 # Where the other side's bytes for a note are: the fact that shows how the baseline does it.
 COUNTERPART = {
     "end": "end.marker", "finish": "finish.value", "tool": "tool.index", "usage": "usage.position",
     "text": "text.first", "role": "role.pattern", "chunk": "chunk.choices", "error": "error.delivery",
-    "reasoning": "reasoning.field", "logprobs": "logprobs",
+    "reasoning": "reasoning.field", "logprobs": "logprobs", "anthropic": "anthropic.block-index",
+    "gemini": "gemini.candidates", "ollama": "finish.value", "cohere": "cohere.start", **COUNTERPART_RESPONSES,
 }  # fmt: skip
 
 
@@ -61,7 +64,8 @@ WORDS = {
     "error-string": "a string under `error`", "top-level": "members at top level", "text": "plain text",
     "none": "none", "status": "HTTP status", "data": "a data event", "event-name": "an `event: error`",
     "field": "an SSE field of its own", "bare": "a bare JSON line", "unterminated": "an unterminated last event",
-    "whole": "one piece", "pieces": "pieces",
+    "whole": "one piece", "pieces": "pieces", "terminal": "the terminal event",
+    "terminal-event": "the terminal event",
 }  # fmt: skip
 
 
@@ -78,15 +82,16 @@ def note_finding(
 ) -> Finding:  # fmt: skip
     """The finding that a note of the candidate makes; `baseline` gives the other side's bytes."""
     rule, note = rule_of(code), structure.notes[code]
+    documented = DOCUMENTED.get(f"{structure.dialect} {code}") or DOCUMENTED.get(code, "none")
     evidence = [Evidence(side="candidate", take=take, at=note.at, length=note.length)]
     if baseline is not None:
-        place = baseline.where.get(COUNTERPART.get(code.partition(".")[0], ""))
+        place = baseline.where.get(COUNTERPART.get(code) or COUNTERPART.get(code.partition(".")[0], ""))
         if place is not None:
             evidence.insert(0, Evidence(side="baseline", take=1, at=place[0], length=place[1]))
     return Finding(
         rule=code, severity=severity_of(structure, code), path=f"wire.notes.{code}",
         baseline=None if baseline is None else code in baseline.notes, candidate=True,
-        message=message_of(rule, detail=note.detail, candidate=note.detail, baseline=DOCUMENTED.get(code, "none")),
+        message=message_of(rule, detail=note.detail, candidate=note.detail, baseline=documented),
         remedy=rule.remedy, evidence=evidence,
     )  # fmt: skip
 

@@ -51,7 +51,7 @@ class Ollama(Dialect):
                     out.append(Text(0, content, False, sse.at, sse.length))
             elif content is not None:
                 self._not_text("content", content, sse, out)
-            if len(message) > 2:
+            if len(message) > 2 or "content" not in message or "role" not in message:
                 self._more(message, done, sse, out)
         elif not self._generated(payload, sse, out):
             return

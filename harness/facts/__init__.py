@@ -6,7 +6,10 @@ from importlib import import_module
 
 from harness.facts.base import Facts
 
-BUILT_IN = {"chat": "ChatFacts"}
+BUILT_IN = {
+    "anthropic": "AnthropicFacts", "chat": "ChatFacts", "cohere": "CohereFacts", "gemini": "GeminiFacts",
+    "completions": "CompletionsFacts", "ollama": "OllamaFacts", "responses": "ResponsesFacts",
+}  # fmt: skip
 
 
 def facts_for(dialect: str) -> Facts:
