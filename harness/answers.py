@@ -50,11 +50,15 @@ class CaseOutcome(StrEnum):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """How one run of a target ended. `value` is what it returned if accepted, `reason` one line for everything else."""
+    """How one run of a target ended. `value` is what it returned if accepted, `reason` one line for everything else.
+
+    `typed`: the target declares arguments to be text, so that an object among them is a difference.
+    """
 
     state: Literal["accepted", "rejected", "broke", "hung"]
     value: Any = None
     reason: str = ""
+    typed: bool = False
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +133,8 @@ def judge(answer: Answer, expected: Expected, features: Collection[str] = FEATUR
         outcome = CaseOutcome.ACCEPTED_ERROR if expected.terminal == "error" else CaseOutcome.ACCEPTED_TRUNCATION
         return Verdict(outcome=outcome, differences=(text,), compared=shows)
     found = list(_differences(reading.message, expected, shows))
+    if answer.typed and "tool_calls" in shows:
+        found += _objects_for_text(reading.message.get("tool_calls"))
     if reading.history is not None and not expected.failed:
         shows |= {"messages"}
         found += [f"messages[{problem.position}]: {problem.message}" for problem in _history(reading.history, expected)]
@@ -271,6 +277,14 @@ def _call_differences(place: str, got: Any, want: Sequence[Mapping[str, Any]]) -
         given = _arguments(ours.get("arguments"))
         if not same_json(given, theirs.get("arguments") or ""):
             yield _line(f"arguments of call {index}{place}", given, theirs.get("arguments"))
+
+
+def _objects_for_text(calls: Any) -> Iterator[str]:
+    """Arguments that are no text: json.loads of them raises in whoever believes the declared type."""
+    for index, call in enumerate(calls if isinstance(calls, list) else []):
+        value = call.get("arguments") if isinstance(call, Mapping) else None
+        if value is not None and not isinstance(value, str):
+            yield f"arguments of call {index}: {_short(value)} is no text, but declared to be"
 
 
 def _arguments(value: Any) -> str:

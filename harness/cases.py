@@ -22,6 +22,7 @@ class Case(msgspec.Struct, kw_only=True):
     """A stream with its right reading. `name` is a quirk's (`021-interleaved-parallel-calls`) or `provider/shape[.N]`.
 
     `recovered`: a standard reader loses part of it. `contested`: readers differ with good reason (cases/README).
+    `fault` says what is odd on the wire, `verdict` how bad that is; "" for a fixture.
     """
 
     name: str
@@ -30,6 +31,8 @@ class Case(msgspec.Struct, kw_only=True):
     expected: Expected
     recovered: bool = False
     contested: bool = False
+    fault: str = ""
+    verdict: str = ""
 
 
 def quirk_cases(folder: Path = QUIRKS) -> Iterator[Case]:
@@ -42,6 +45,7 @@ def quirk_cases(folder: Path = QUIRKS) -> Iterator[Case]:
             name=path.stem, recording=loaded.recording, dialect=loaded.recording.dialect,
             expected=_expected(path.with_suffix(".json"), loaded.case["expect"]),
             recovered=loaded.case.get("recovered") is True, contested=loaded.case.get("contested") is True,
+            fault=str(loaded.case.get("fault", "")), verdict=str(loaded.case.get("verdict", "")),
         )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from harness.answers import Answer
 from harness.claims import Claims
 from harness.errors import UsageError
 from harness.jsontext import Undecodable, decode
-from harness.serving import serving
+from harness.serving import UNSEEN, serving
 from harness.targets import REASON_LENGTH, RUN_SECONDS, Trial
 
 STDOUT_LIMIT = 16 * 1024**2  # bytes; the largest message of the quirks has less than 200 KiB
@@ -38,7 +38,7 @@ Mode = Literal["stdin", "jsonl", "http"]
 _UNSEEN: dict[Mode, tuple[str, ...]] = {
     "stdin": ("cuts: the body is on stdin in one piece; have the target read pieces (--jsonl) to test them",),
     "jsonl": (),
-    "http": ("cuts as such: each piece is sent by itself, but the network may join them",),
+    "http": (UNSEEN,),
 }
 _ERROR_LINE = re.compile(r"\s*(\w+\.)*\w*(Error|Exception|panic)\w*\b.*")
 

@@ -19,6 +19,7 @@ from harness.commands import CommandTarget, Mode
 from harness.cuts import FAMILIES, offsets, shrink, written
 from harness.errors import UsageError
 from harness.findings import Outcome
+from harness.runs.named import named_target
 from harness.settings import suggestion
 from harness.targets import RUN_SECONDS, Target, Trial, load_callable
 
@@ -89,8 +90,9 @@ def target_of(
     features: Sequence[str] = (),
     timeout: float = RUN_SECONDS,
 ) -> Target:
-    """The target a command line names: `package.module:callable`, or a command. `claims` is a file of claims.
+    """The target a command line names: `package.module:callable`, `sdk:NAME`, `client:NAME`, or a command.
 
+    `claims` is a file of claims.
     Raises UsageError: both or none named, options that do not go together, a target that cannot be loaded.
     """
     if (place is None) == (not command):
@@ -104,7 +106,12 @@ def target_of(
         return CommandTarget(command, mode, claims=claimed, timeout=timeout)
     if mode != "stdin":
         raise UsageError(f"--{mode} is for a command after --; a Python callable is given the pieces: leave it out")
-    return load_callable(place, payloads=payloads or None, claims=claimed, timeout=timeout)
+    named = named_target(place, claims=claimed, timeout=timeout)
+    if named is None:
+        return load_callable(place, payloads=payloads or None, claims=claimed, timeout=timeout)
+    if payloads:
+        raise UsageError(f"--payloads is for a Python callable; {place} is given the stream: leave it out")
+    return named
 
 
 def check(
@@ -117,12 +124,14 @@ def check(
     jobs: int = 1,
     progress: Callable[[CaseResult], None] | None = None,
     folder: Path = QUIRKS,
+    options: Sequence[str] = (),
 ) -> CheckReport:
     """Run the target on every quirk in `folder` and every fixture under `fixtures` whose message is expected.
 
     `cases`: names or patterns (`02*`, `openai/*`) of those to run, all if none. `cuts`: families, as in cuts.py. As
-    many as `jobs` cases run at once if the target can. `progress` is told each result, in order. Raises UsageError: a
-    case, family or claim that does not exist, cuts that the target cannot see.
+    many as `jobs` cases run at once if the target can. `progress` is told each result, in order. `options` are those
+    of the command line that its reproductions need too. Raises UsageError: a case, family or claim that does not exist,
+    cuts that the target cannot see.
     """
     found, others = ([], []) if fixtures is None else fixture_cases(fixtures)
     found = [*(quirk_cases(folder) if quirks else ()), *found]
@@ -138,7 +147,7 @@ def check(
     if not target.sees_cuts and list(cuts) not in (list(FAMILIES), ["whole"]):
         raise UsageError(f"{target.name} is given each stream in one piece: leave --cut out, or see docs/targets.md")
     families = list(cuts) if target.sees_cuts else ["whole"]
-    checker = _Checker(target, families)
+    checker = _Checker(target, families, options)
     results = []
     workers = jobs if target.parallel else 1
     with ThreadPoolExecutor(max_workers=max(workers, 1)) as pool:
@@ -155,6 +164,21 @@ def check(
     )  # fmt: skip
 
 
+def skipped(case: Case, target: Target) -> str:
+    """Why the case is not for this target, "" if it is: it needs what is not claimed, or what the target cannot see."""
+    claimed = DEFAULT_DIALECTS if target.claims.dialects is None else target.claims.dialects
+    if case.dialect not in claimed:
+        return f"dialect {case.dialect} is not claimed"
+    features = FEATURES if target.claims.features is None else target.claims.features
+    needs = case.expected.needs() | ({"recovery"} if case.recovered else set())
+    if missing := sorted(needs - set(features)):
+        return f"needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not claimed"
+    status = case.recording.status
+    if status is not None and status >= 300 and not target.sees_status:
+        return f"status {status} with a body that is no stream: the target sees bodies only"
+    return ""
+
+
 def _matching(cases: Iterable[Case], pattern: str, place: str = "") -> list[Case]:
     names = {case.name: case for case in cases}
     found = [case for name, case in names.items() if name == pattern or fnmatchcase(name, pattern)]
@@ -167,8 +191,8 @@ def _matching(cases: Iterable[Case], pattern: str, place: str = "") -> list[Case
 class _Checker:
     """Runs cases; `compared` gathers what their answers could be compared on."""
 
-    def __init__(self, target: Target, families: Sequence[str]) -> None:
-        self.target, self.families = target, families
+    def __init__(self, target: Target, families: Sequence[str], options: Sequence[str] = ()) -> None:
+        self.target, self.families, self.options = target, families, options
         self.claims: Claims = target.claims
         self.features = FEATURES if self.claims.features is None else self.claims.features
         self.compared: set[str] = set()
@@ -178,7 +202,7 @@ class _Checker:
         result = CaseResult(
             case=case.name, dialect=case.dialect, outcome=CaseOutcome.RIGHT, contested=case.contested, failures=[]
         )
-        if reason := self._skipped(case):
+        if reason := skipped(case, self.target):
             result.outcome, result.reason = CaseOutcome.SKIPPED, reason
             return result
         seen: set[tuple[int, ...]] = set()
@@ -202,18 +226,6 @@ class _Checker:
 
     def _cuts(self, case: Case, family: str) -> list[int]:
         return offsets(case.recording.body, family, [read.end for read in case.recording.reads])
-
-    def _skipped(self, case: Case) -> str:
-        claimed = DEFAULT_DIALECTS if self.claims.dialects is None else self.claims.dialects
-        if case.dialect not in claimed:
-            return f"dialect {case.dialect} is not claimed"
-        needs = case.expected.needs() | ({"recovery"} if case.recovered else set())
-        if missing := sorted(needs - set(self.features)):
-            return f"needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not claimed"
-        status = case.recording.status
-        if status is not None and status >= 300 and not self.target.sees_status:
-            return f"status {status} with a body that is no stream: the target sees bodies only"
-        return ""
 
     def _run(self, case: Case, cuts: Sequence[int]) -> Verdict:
         trial = Trial(case=case.name.replace("/", "-").replace(".", "-"), dialect=case.dialect,
@@ -248,7 +260,7 @@ class _Checker:
         smallest = written(cuts if verdict.outcome is CaseOutcome.HUNG else shrink(fails, cuts, SHRINK_RUNS))
         if len(smallest) > LONGEST_CUT:
             smallest = family
-        repro = shlex.join(self.target.command(["--case", case.name, "--cut", smallest]))
+        repro = shlex.join(self.target.command([*self.options, "--case", case.name, "--cut", smallest]))
         failures.append(Failed(
             outcome=verdict.outcome, cuts=family, smallest=smallest, differences=differences, repro=repro, also=[],
         ))  # fmt: skip

@@ -1,0 +1,42 @@
+"""Targets that are known by a name: `sdk:openai-python`, a real SDK; `client:keys-by-id`, a client model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from importlib.util import find_spec
+
+from harness.adapters import SDKS
+from harness.claims import Claims
+from harness.errors import UsageError
+from harness.settings import suggestion
+from harness.targets import RUN_SECONDS, CallableTarget, Target
+
+
+def named_target(place: str, *, claims: Claims | None = None, timeout: float = RUN_SECONDS) -> Target | None:
+    """The target of that name, None if the place is no such name.
+
+    A module of the user's own may be called `sdk` or `client`: then what is not in our tables is looked up there.
+    Raises UsageError: no such name, an SDK that is not installed, a dialect that it does not read.
+    """
+    kind, _, name = place.partition(":")
+    if kind == "sdk":
+        if name not in SDKS:
+            return _elsewhere(place, SDKS)
+        from harness.adapters.served import SdkTarget
+
+        return SdkTarget(SDKS[name], claims=claims, timeout=timeout)
+    if kind == "client":
+        from harness.clients import CLIENTS
+
+        if name not in CLIENTS:
+            return _elsewhere(place, CLIENTS)
+        return CallableTarget(CLIENTS[name], place, claims=claims, timeout=timeout)
+    return None
+
+
+def _elsewhere(place: str, known: Collection[str]) -> Target | None:
+    """None if there is a module in which the name may be; else UsageError."""
+    kind, _, name = place.partition(":")
+    if find_spec(kind) is not None:
+        return None
+    raise UsageError(f"target {place}: not known{suggestion(name, known) or ';'} there are {', '.join(known)}")
