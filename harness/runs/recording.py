@@ -24,7 +24,7 @@ class Recorded(msgspec.Struct, kw_only=True):
     take: int
     good: bool
     reason: str = ""
-    path: Path | None = None
+    path: str | None = None
 
 
 def record_provider(
@@ -58,7 +58,7 @@ def record_provider(
             except RecordingError as exc:
                 result.reason = str(exc)
             else:
-                result.path, result.good = found.path, not refused
+                result.path, result.good = str(found.path), not refused
                 result.reason = refused[0] if refused else ""
             results.append(result)
     return results

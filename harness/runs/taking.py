@@ -11,6 +11,7 @@ import msgspec
 
 from harness.bodies import Prepared
 from harness.config import Project
+from harness.errors import SecretFound
 from harness.jsontext import decode
 from harness.message import Message
 from harness.partial import Partial
@@ -89,7 +90,11 @@ def take(
     sent = _sent(prepared)
     sidecar = Sidecar(dialect=dialect, shape=shape, request=sent)
     with Partial(project.root, endpoint.provider, shape, secrets=endpoint.secrets, sidecar=sidecar) as partial:
-        recording = record(endpoint, concurrent=prepared.concurrent, sink=partial.write, on_end=partial.finish)
+        try:
+            recording = record(endpoint, concurrent=prepared.concurrent, sink=partial.write, on_end=partial.finish)
+        except SecretFound:
+            partial.discard()  # also where the key came in a header: nothing of such an answer is kept
+            raise
         found = reading_of(recording, dialect, shape, prepared.body, baseline_failed=baseline_failed)
         target = decide(found)
         found.path = partial.keep(target) if target is not None else partial.set_aside()
