@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from harness.errors import HarnessError
 
@@ -22,3 +26,13 @@ def data_path(name: str, package: Path = PACKAGE) -> Path:
     if (checkout / "pyproject.toml").is_file() and (checkout / name).is_dir():
         return checkout / name
     raise HarnessError(f"{shipped}: missing from this installation; install sse-harness again")
+
+
+@cache
+def shipped_requests() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """The request files that travel with the package, decoded: by dialect, by shape. Read once."""
+    folders = sorted(path for path in data_path("requests").iterdir() if path.is_dir())
+    return {
+        folder.name: {path.stem: json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}
+        for folder in folders
+    }

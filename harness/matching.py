@@ -5,8 +5,9 @@ In this order, within the provider that the path names (or the only one there is
     1. the shape that the header `x-harness-shape` or the path names: /<provider>/<shape>/v1/chat/completions
     2. the only fixture there is
     3. the fixture whose recorded request has the same body (but for `model`), or was this file
-    4. `error`, if tool_choice names a tool that is not offered
-    5. the only fixture whose recorded request has the same conversation; of several, and of all if there is none,
+    4. the shape whose shipped request file has all its members (but for `model`) in the body; none if it is not there
+    5. `error`, if tool_choice names a tool that is not offered
+    6. the only fixture whose recorded request has the same conversation; of several, and of all if there is none,
        the shape that goes with what the body asks for: tools, stop, JSON, logprobs, earlier turns, else plain text
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -31,6 +33,7 @@ ENDINGS = {
 CONVERSATION = ("messages", "input", "contents", "prompt")
 
 Offered = Mapping[str, Mapping[str, Recording]]  # by provider, by shape (further takes as `text.2`)
+Files = Mapping[str, Mapping[str, Mapping[str, Any]]]  # the shipped request files: by dialect, by shape
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -53,7 +56,9 @@ def dialect_of(path: str) -> str | None:
     return next((dialect for ending, dialect in ENDINGS.items() if path.endswith(ending)), None)
 
 
-def choose(offered: Offered, path: str, body: bytes, shape: str = "") -> Found | Missing:
+def choose(
+    offered: Offered, path: str, body: bytes, shape: str = "", files: Files = MappingProxyType({})
+) -> Found | Missing:  # fmt: skip
     """The fixture that answers a POST of `body` to `path` (decoded, no query); `shape` is the header's."""
     dialect = dialect_of(path)
     if dialect is None:
@@ -78,7 +83,7 @@ def choose(offered: Offered, path: str, body: bytes, shape: str = "") -> Found |
         if shape in shapes:
             return Found(provider, shape)
         return Missing(f"{provider} has no {dialect} fixture of shape {shape}", provider, shape)
-    found = _by_body(dialect, shapes, body)
+    found = _by_body(dialect, shapes, body, files.get(dialect, {}))
     if found is None:
         return Missing(
             f"no {dialect} fixture of {provider} fits this request: name a shape by the header x-harness-shape,"
@@ -109,7 +114,9 @@ _ENDING = re.compile("(" + "|".join(re.escape(ending) for ending in ENDINGS if "
 _VERSION = re.compile(r"v\d\w*")
 
 
-def _by_body(dialect: str, shapes: Mapping[str, Recording], body: bytes) -> str | None:
+def _by_body(
+    dialect: str, shapes: Mapping[str, Recording], body: bytes, files: Mapping[str, Mapping[str, Any]]
+) -> str | None:  # fmt: skip
     # further takes (`text.2`) are had by their name only
     shapes = {shape: recording for shape, recording in shapes.items() if "." not in shape}
     if len(shapes) == 1:
@@ -127,6 +134,10 @@ def _by_body(dialect: str, shapes: Mapping[str, Recording], body: bytes) -> str 
             return shape
         if request.shape_sha256 == digest:
             return shape
+    # A provider may have added members (a limit, say), but a file's own are there as they stand in it.
+    for shape, file in files.items():
+        if all(name in plain and plain[name] == value for name, value in _without_model(file).items()):
+            return shape if shape in shapes else None
     likely = likely_shapes(dialect, asked)
     if likely == ["error"]:
         return "error" if "error" in shapes else None
@@ -137,7 +148,7 @@ def _by_body(dialect: str, shapes: Mapping[str, Recording], body: bytes) -> str 
     return next((shape for among in (same, shapes) for shape in likely if shape in among), None)
 
 
-def _without_model(body: dict[str, Any]) -> dict[str, Any]:
+def _without_model(body: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name != "model"}
 
 

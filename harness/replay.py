@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from harness.data import shipped_requests
 from harness.errors import UsageError
 from harness.faults import Fault, parse_fault
 from harness.http1 import HEAD_LIMIT, Gone, Refused, Request, read_request, response_head
@@ -222,7 +223,8 @@ class Replay:
         """The steps that answer the request; the journal is told which fixture they are."""
         if dialect_of(request.path) is None or request.method != "POST":
             return self._other(request, exchange)
-        found = choose(self.offered, request.path, request.body, request.headers.get("x-harness-shape", ""))
+        shape = request.headers.get("x-harness-shape", "")
+        found = choose(self.offered, request.path, request.body, shape, shipped_requests())
         exchange.provider, exchange.shape = found.provider, found.shape
         if isinstance(found, Missing):
             return self._missing(404, found.message, exchange)

@@ -11,7 +11,7 @@ from harness.config import load_project
 from harness.endpoint import Timeouts
 from harness.errors import ConfigError, UsageError
 from harness.recording import sha256
-from harness.shapes import CANONICAL, asked_of, forced
+from harness.shapes import CANONICAL, SHAPES, asked_of, forced
 
 ROOT = Path(__file__).resolve().parent.parent
 KEY = "sk-0123456789abcdef"
@@ -193,7 +193,7 @@ def test_the_project_s_own_file_comes_first(tmp_path: Path) -> None:
         "messages": [], "x": "café \ud83d", "y": 1.5, "model": "org/m 1", "stream": True,
     }  # fmt: skip
     own(tmp_path, "{}", shape="mine")
-    assert shapes_offered(load_project(None, tmp_path), "chat") == [*CANONICAL, "mine"]
+    assert shapes_offered(load_project(None, tmp_path), "chat") == [*SHAPES, "mine"]
     assert shapes_offered(load_project(None, tmp_path), "nobody") == []
 
 
@@ -239,7 +239,8 @@ def test_request_files_that_are_not_there(tmp_path: Path) -> None:
         (
             "txet", "chat",
             "requests/chat/txet.json: no such request file, here or shipped; did you mean 'text'? "
-            "shapes of dialect chat: text, tool-call, stop, error",
+            "shapes of dialect chat: text, tool-call, stop, error, parallel-tools, reasoning, structured, refusal, "
+            "logprobs, multi-turn",
         ),
         (
             "text", "nobody",
