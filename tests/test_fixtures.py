@@ -6,94 +6,45 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import ModuleType
 
 import msgspec
 import pytest
 import yaml
+from llamacpp import skip_unless_installed
 from reading import CANONICAL, FIXTURES, QUIRKS, ROOT, differences, quirk, quirks, read
+from said import SAID
 
+from harness.bodies import request_for, shapes_offered
+from harness.config import load_project
+from harness.conventions import CONVENTIONS
+from harness.data import shipped_requests
 from harness.events import Finish, ToolCall
 from harness.findings import Severity
 from harness.recording import END_STATES, SIDECAR_FORMAT, Sidecar, sha256
+from harness.runs.taking import reading_of
+from harness.shapes import SHAPES, asked_of
+from harness.store import load
+from harness.structure import signature, structure
 
 CASES = ROOT.parent / "shared" / "cases"  # where the quirks are kept in step with; not part of a checkout
-IMPORTED = ("dynamo", "litellm", "litellm-over-anthropic", "transformers", "vllm")
-SYNTHETIC = ("alibaba-compatible", "dashscope", "ollama", "openai")
+GATED = ("dynamo", "litellm", "litellm-over-anthropic", "transformers", "vllm")  # tests/expected_gates.yaml
+IMPORTED = (
+    *GATED, "dynamo-anthropic", "dynamo-completions", "dynamo-responses", "litellm-anthropic",
+    "litellm-bridge-responses", "litellm-completions", "litellm-responses", "vllm-anthropic", "vllm-completions",
+    "vllm-responses",
+)  # fmt: skip
+SYNTHETIC = (
+    "alibaba-compatible", "anthropic", "cohere", "dashscope", "gemini", "ollama", "ollama-native", "openai",
+    "openai-responses",
+)  # fmt: skip
+RECORDED = ("llamacpp", "llamacpp-anthropic", "llamacpp-completions", "llamacpp-responses")
 BODIES = sorted(FIXTURES.glob("*/*.sse"))
-PARIS = {"city": "Paris", "unit": "celsius"}
-ILE = {"city": "Paris, Île-de-France", "unit": "celsius"}
-SCRIPTED = "Hello there! This is a small "
-
-
-class Said(NamedTuple):
-    """What a fixture says, read from its bytes by eye. `call`: id, name, arguments; `tokens`: input, output."""
-
-    text: str = ""
-    call: tuple[str, str, Any] | None = None
-    finish: str | None = None
-    tokens: tuple[int, int] | None = None
-    error: str | None = None
-
-
-SAID = {
-    "vllm/text": Said(SCRIPTED + "scripted model.", None, "stop", (7, 53)),
-    "vllm/tool-call": Said("", ("chatcmpl-tool-bcab95be3866d43c", "get_weather", PARIS), "tool_calls", (258, 28)),
-    "vllm/stop": Said(SCRIPTED, None, "stop", (7, 12)),
-    "vllm/error": Said("tick tock ", error="EngineCore encountered an issue."),
-    "litellm/text": Said(SCRIPTED + "scripted model.", None, "stop", (7, 53)),
-    "litellm/tool-call": Said("", ("Mgxywz5rB7ySbadzhZgGMfREktEerx3G", "get_weather", PARIS), "tool_calls", (201, 28)),
-    "litellm/stop": Said(SCRIPTED, None, "stop", (7, 12)),
-    "litellm/error": Said("tick tock ", error="litellm.InternalServerError: InternalServerError: Hosted_vllm"),
-    "litellm-over-anthropic/text": Said(SCRIPTED + "scripted model.", None, "stop", (7, 53)),
-    "litellm-over-anthropic/tool-call": Said(
-        "", ("uxBXvvYTNp2tNCI14UIABrxg8SObO29m", "get_weather", PARIS), "tool_calls", (201, 28)
-    ),
-    "litellm-over-anthropic/stop": Said(SCRIPTED, None, "stop", (7, 12)),
-    # The upstream's error is nowhere on the wire: half an answer that says it is whole.
-    "litellm-over-anthropic/error": Said("tick tock ", None, "stop", (13, 226)),
-    "transformers/text": Said(SCRIPTED + "scripted model.", None, "stop", (7, 53)),
-    "transformers/tool-call": Said(
-        "", ("a969233e-9c0a-4727-bbce-cac2b23d96e5_tool_call_0", "get_weather", PARIS), "tool_calls", (258, 28)
-    ),
-    # The stop string itself is in the text.
-    "transformers/stop": Said(SCRIPTED + "scripted", None, "stop", (7, 12)),
-    "transformers/error": Said("", error="`max_new_tokens` must be greater than 0"),
-    "dynamo/text": Said(SCRIPTED + "scripted model.", None, "stop", (7, 53)),
-    "dynamo/tool-call": Said(
-        "", ("call-827f4699-179d-483a-b73b-39a8c9a22bd2", "get_weather", PARIS), "tool_calls", (258, 28)
-    ),
-    "dynamo/stop": Said(SCRIPTED, None, "stop", (7, 12)),
-    "dynamo/error": Said("tick tock tick t", error="Internal server error"),
-    "openai/text": Said("Good morning! Καλημέρα from a café in 東京", None, "stop", (14, 19)),
-    "openai/tool-call": Said("", ("call_0SynthParis00Weather01", "get_weather", ILE), "tool_calls", (71, 20)),
-    "openai/stop": Said("one two three ", None, "stop", (15, 5)),
-    "openai/error": Said(error="tool_choice names 'get_time'"),
-    "dashscope/text": Said("早上好，今天的茶是龙井", None, "stop", (16, 23)),
-    "dashscope/tool-call": Said("", ("call_5a1e7e5701c0ffee00bead", "get_weather", ILE), "tool_calls", (158, 24)),
-    # Cut by the model: the text as it came, never repaired.
-    "dashscope/tool-call.2": Said(
-        "",
-        ("call_5a1e7e5702c0ffee00bead", "get_weather", '{"city": "Paris, Île-de-France", "unit": "celsius"'),
-        "tool_calls",
-        (158, 24),
-    ),
-    "dashscope/stop": Said("one two three ", None, "stop", (19, 5)),
-    "dashscope/error": Said(error="The function named in tool_choice is missing"),
-    "alibaba-compatible/text": Said("Hello from the tide tables: the sea at Peñíscola", None, "stop", (18, 31)),
-    # The overwrite trap: both came first and were followed by "".
-    "alibaba-compatible/tool-call": Said(
-        "", ("call_a11baba0c0ffee0000000001", "get_weather", ILE), "tool_calls", (164, 27)
-    ),
-    "alibaba-compatible/stop": Said("one two three ", None, "stop", (20, 5)),
-    "alibaba-compatible/error": Said(error="tool_choice: no function of that name"),
-    "ollama/text": Said("Hi there, salt & pepper are ready, crème brûlée", None, "stop", (33, 15)),
-    "ollama/tool-call": Said("", ("", "get_weather", ILE), "tool_calls", (171, 25)),
-    "ollama/tool-call.2": Said("", ("call_zr4k9w2m", "get_weather", ILE), "tool_calls", (171, 49)),
-    "ollama/stop": Said("one two three ", None, "stop", (36, 6)),
-    "ollama/error": Said(error="tiny-teapot does not support tools"),
-}
+CORPUS = ROOT.parent / "shared" / "corpus-local"  # what the imported ones are taken from; not part of a checkout
+PROJECT = load_project(None, ROOT)
 
 
 def name_of(body: Path) -> str:
@@ -104,24 +55,46 @@ def sidecar_of(body: Path) -> Sidecar:
     return msgspec.json.decode(body.with_suffix(".json").read_bytes(), type=Sidecar)
 
 
+def dialect_of(provider: str) -> str:
+    """The one dialect of a provider's fixtures."""
+    (dialect,) = {sidecar_of(body).dialect for body in (FIXTURES / provider).glob("*.sse")}
+    assert dialect is not None
+    return dialect
+
+
+def providers() -> list[str]:
+    return sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())
+
+
 def skip_reason(provider: str, shape: str) -> str | None:
     """The reason in providers.yaml why a shape is not recorded."""
-    config = ROOT / "providers.yaml"
-    entries = yaml.safe_load(config.read_text(encoding="utf-8"))["providers"] if config.exists() else {}
-    reason: str | None = ((entries.get(provider) or {}).get("shapes") or {}).get(shape, {}).get("skip")
-    return reason
+    entry = PROJECT.providers.get(provider)
+    return entry.shape(shape).skip if entry is not None else None
+
+
+def holes(provider: str, shapes: Sequence[str]) -> list[str]:
+    """Shapes with a request file that have neither a fixture nor a reason."""
+    offered = shapes_offered(PROJECT, dialect_of(provider))
+    return [
+        f"{provider}/{shape}"
+        for shape in shapes
+        if shape in offered and not (FIXTURES / provider / f"{shape}.sse").exists() and not skip_reason(provider, shape)
+    ]
 
 
 def test_every_provider_has_every_canonical_shape_or_a_reason() -> None:
-    providers = {path.name for path in FIXTURES.iterdir() if path.is_dir()}
-    assert providers >= {*IMPORTED, *SYNTHETIC}
-    holes = [
-        f"{provider}/{shape}"
-        for provider in sorted(providers)
-        for shape in CANONICAL
-        if not (FIXTURES / provider / f"{shape}.sse").exists() and not skip_reason(provider, shape)
-    ]
-    assert holes == []
+    """A dialect's canonical shapes are those of the four that its API has, so those with a request file."""
+    assert set(providers()) == {*IMPORTED, *SYNTHETIC, *RECORDED}
+    assert {dialect_of(provider) for provider in providers()} == set(CONVENTIONS)
+    assert [hole for provider in providers() for hole in holes(provider, CANONICAL)] == []
+
+
+@pytest.mark.parametrize("provider", [*RECORDED, "anthropic", "cohere", "gemini", "ollama-native", "openai-responses"])
+def test_the_most_complete_providers_have_every_shape_of_their_api(provider: str) -> None:
+    assert holes(provider, tuple(SHAPES)) == []
+    there = {body.stem for body in (FIXTURES / provider).glob("*.sse")}
+    assert there <= set(shapes_offered(PROJECT, dialect_of(provider)))
+    assert not {shape for shape in there if skip_reason(provider, shape)}, "skipped, and recorded all the same"
 
 
 @pytest.mark.parametrize("body", BODIES, ids=name_of)
@@ -136,8 +109,42 @@ def test_sidecar_describes_the_bytes(body: Path) -> None:
     assert sidecar.dialect
     assert sidecar.headers["content-type"]
     assert sidecar.request is not None
-    assert (sidecar.request.method, sidecar.request.path) == ("POST", "/chat/completions")
-    assert sidecar.request.body["stream"] is True
+    convention = CONVENTIONS[sidecar.dialect]
+    ending = convention.path.partition("?")[0].replace("{model}", "gemini-3.5-flash")
+    assert sidecar.request.method == "POST"
+    assert sidecar.request.path.endswith(ending)
+    assert sidecar.request.body.get("stream") is (True if convention.stream_member else None)
+
+
+@pytest.mark.parametrize("body", BODIES, ids=name_of)
+def test_fixture_exercises_its_shape(body: Path) -> None:
+    """As `harness record` judges a take; what did not end by itself, or did not do what was asked, is no fixture."""
+    recording = load(body).recording
+    assert recording.end == "eof"
+    assert recording.request is not None
+    found = reading_of(recording, recording.dialect or "", recording.shape or "", recording.request.body)
+    swallowed = name_of(body) == "litellm-over-anthropic/error"  # the upstream's failure, which is a finding
+    assert found.unmeasured == ("the request was answered" if swallowed else "")
+    assert (found.result == "error") == (recording.shape == "error" and not swallowed)
+
+
+@pytest.mark.parametrize("body", [body for body in BODIES if body.parent.name in RECORDED], ids=name_of)
+def test_recordings_are_of_the_requests_as_they_are(body: Path) -> None:
+    """The request file has not changed since, and providers.yaml still makes the same body of it."""
+    sent = sidecar_of(body).request
+    assert sent is not None
+    provider = PROJECT.provider(body.parent.name)
+    prepared = request_for(PROJECT, provider, provider.resolve({}), body.stem)
+    assert sent.shape_sha256 == prepared.file.sha256
+    assert sent.body == prepared.body
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "cohere", "gemini", "ollama-native", "openai-responses"])
+def test_synthetic_fixtures_answer_the_shipped_requests(provider: str) -> None:
+    for body in (FIXTURES / provider).glob("*.sse"):
+        sent = sidecar_of(body).request
+        assert sent is not None
+        assert sent.body == shipped_requests()[dialect_of(provider)][body.stem], body.name
 
 
 @pytest.mark.parametrize("body", BODIES, ids=name_of)
@@ -156,14 +163,17 @@ def test_provenance_is_complete(body: Path) -> None:
     if body.parent.name in IMPORTED:
         assert provenance.kind == "imported"
         assert provenance.origin
+    if body.parent.name in RECORDED:
+        assert provenance.kind == "recorded"
+        assert provenance.server == "llama.cpp (xllamacpp)"
+        assert (provenance.tool or "").startswith("sse-harness ")
 
 
 @pytest.mark.parametrize("body", BODIES, ids=name_of)
 def test_headers_at_rest_tell_no_time_and_no_ids(body: Path) -> None:
     allowed = {"cache-control", "content-encoding", "content-length", "content-type", "server", "transfer-encoding",
                "x-accel-buffering"}  # fmt: skip
-    if body.parent.name in (*IMPORTED, *SYNTHETIC):
-        assert set(sidecar_of(body).headers) <= allowed
+    assert set(sidecar_of(body).headers) <= allowed
 
 
 @pytest.mark.parametrize("body", BODIES, ids=name_of)
@@ -173,23 +183,32 @@ def test_fixture_reads_the_same_whole_and_byte_by_byte(body: Path) -> None:
 
 
 def test_every_fixture_here_was_read_by_eye() -> None:
-    ours = {name_of(body) for body in BODIES if body.parent.name in (*IMPORTED, *SYNTHETIC)}
-    assert ours == set(SAID)
+    assert {name_of(body) for body in BODIES} == set(SAID)
 
 
 @pytest.mark.parametrize("name", sorted(SAID))
 def test_fixture_says_what_its_bytes_say(name: str) -> None:
     said = SAID[name]
-    message, _ = read((FIXTURES / f"{name}.sse").read_bytes(), "chat")
-    assert message["text"].startswith(said.text)
-    assert bool(message["text"]) == bool(said.text)
-    assert message["finish_raw"] == said.finish
-    if said.call:
-        call = message["tool_calls"][0]
-        got = call["arguments"] if isinstance(said.call[2], str) else json.loads(call["arguments"])
-        assert (call["id"], call["name"], got) == said.call
+    message, _ = read((FIXTURES / f"{name}.sse").read_bytes(), dialect_of(name.partition("/")[0]))
+    if isinstance(said.text, dict):
+        assert json.loads(message["text"]) == said.text
     else:
-        assert message["tool_calls"] == []
+        assert message["text"].startswith(said.text)
+        assert bool(message["text"]) == bool(said.text)
+    for got, beginning in ((message["reasoning"], said.reasoning), (message["refusal"] or "", said.refusal)):
+        assert got.startswith(beginning)
+        assert bool(got) == bool(beginning)
+    assert message["finish_raw"] == said.finish
+    calls = [call for call in (said.call, said.second) if call]
+    if len(calls) < 2:  # a further call of the first fixtures is told by a test of its own
+        assert bool(message["tool_calls"]) == bool(calls)
+    else:
+        assert len(message["tool_calls"]) == 2
+        assert message["tool_calls"][0]["id"] != message["tool_calls"][1]["id"]
+    for call, wanted in zip(message["tool_calls"], calls, strict=False):
+        got = call["arguments"] if isinstance(wanted[2], str) else json.loads(call["arguments"])
+        assert (call["name"], got) == wanted[1:]
+        assert call["id"] == wanted[0] or (wanted[0] is None and call["id"])
     if said.error:
         assert message["error"]["message"].startswith(said.error)
         assert message["terminal"] == "error"
@@ -199,17 +218,17 @@ def test_fixture_says_what_its_bytes_say(name: str) -> None:
     assert (usage and (usage["input_tokens"], usage["output_tokens"])) == said.tokens
 
 
-@pytest.mark.parametrize("provider", [*IMPORTED, *SYNTHETIC])
-def test_stop_ends_before_the_stop_string(provider: str) -> None:
-    body = FIXTURES / provider / "stop.sse"
+@pytest.mark.parametrize("body", [body for body in BODIES if body.stem == "stop"], ids=name_of)
+def test_stop_ends_before_the_stop_string(body: Path) -> None:
     sidecar = sidecar_of(body)
     assert sidecar.request is not None
-    stop = sidecar.request.body["stop"]
-    assert stop == ["scripted"]
-    text = read(body.read_bytes(), "chat")[0]["text"]
+    asked = asked_of(sidecar.dialect or "", sidecar.request.body)
+    assert asked is not None
+    assert asked.stop == ("scripted",)
+    text = read(body.read_bytes(), sidecar.dialect or "")[0]["text"]
     assert "five" not in text
     # transformers keeps the stop string in the text: a finding, not a bad fixture
-    assert ("scripted" in text) == (provider == "transformers")
+    assert ("scripted" in text) == (body.parent.name == "transformers")
 
 
 def test_seed_overwrite_trap_is_in_the_bytes() -> None:
@@ -233,12 +252,24 @@ def test_seed_ollama_calls_have_no_id_or_one_index_for_all() -> None:
 
 
 def test_errors_come_by_status_and_in_the_stream() -> None:
-    by_status = {provider for provider in (*IMPORTED, *SYNTHETIC)
-                 if sidecar_of(FIXTURES / provider / "error.sse").status == 400}  # fmt: skip
-    assert by_status == {"openai", "alibaba-compatible", "ollama"}
+    by_status = {body.parent.name for body in BODIES if body.stem == "error" and sidecar_of(body).status != 200}
+    assert by_status == {
+        "openai", "alibaba-compatible", "ollama", "openai-responses", "anthropic", "gemini", "ollama-native", "cohere",
+        "vllm-responses", "litellm-responses", "vllm-completions",
+    }  # fmt: skip
+    for provider in RECORDED:  # one answer begun, and broken in the middle
+        message = read((FIXTURES / provider / "error.sse").read_bytes(), dialect_of(provider))[0]
+        assert len(message["text"]) > 500
     silent = read((FIXTURES / "dashscope" / "error.sse").read_bytes(), "chat")
     assert silent[0]["text"] == ""
     assert not any(isinstance(event, Finish) for event in silent[1])
+
+
+def test_signatures_are_in_the_bytes_and_in_no_channel() -> None:
+    for name in ("anthropic/reasoning", "gemini/reasoning", "gemini/tool-call"):
+        body = FIXTURES / f"{name}.sse"
+        assert b"U3ludGhldGlj" in body.read_bytes()
+        assert "U3ludGhldGlj" not in json.dumps(read(body.read_bytes(), name.partition("/")[0])[0])
 
 
 def test_bodies_are_exempt_from_line_end_conversion() -> None:
@@ -253,7 +284,7 @@ def test_bodies_are_exempt_from_line_end_conversion() -> None:
 
 def test_expected_gates_are_well_formed() -> None:
     gates = yaml.safe_load((ROOT / "tests" / "expected_gates.yaml").read_text(encoding="utf-8"))
-    assert set(gates) == set(IMPORTED)
+    assert set(gates) == set(GATED)
     for shapes in gates.values():
         assert tuple(shapes) == CANONICAL
         for findings in shapes.values():
@@ -292,8 +323,11 @@ def test_differences_are_seen() -> None:
 
 @pytest.mark.skipif(not CASES.is_dir(), reason="the source of the quirks is not here")
 def test_quirks_equal_their_source() -> None:
-    families = {json.loads(spec.read_bytes())["family"] for spec in quirks()}
-    wanted = [spec for spec in sorted(CASES.glob("[0-9]*.json")) if json.loads(spec.read_bytes())["family"] in families]
+    wanted = sorted(CASES.glob("[0-9]*.json"))
+    assert len(wanted) == 101
+    assert {json.loads(spec.read_bytes())["family"] for spec in wanted} == {
+        "chat", "responses", "anthropic", "gemini", "ollama",
+    }  # fmt: skip
     assert [spec.name for spec in quirks()] == [spec.name for spec in wanted]
     assert sorted(path.name for path in QUIRKS.iterdir()) == sorted(
         name for spec in wanted for name in (spec.name, spec.with_suffix(".sse").name)
@@ -301,3 +335,44 @@ def test_quirks_equal_their_source() -> None:
     for spec in wanted:
         for source in (spec, spec.with_suffix(".sse")):
             assert (QUIRKS / source.name).read_bytes() == source.read_bytes(), source.name
+
+
+def tool(name: str) -> ModuleType:
+    """A script of tools/ as a module."""
+    spec = spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the source of the imported fixtures is not here")
+def test_an_import_run_again_changes_nothing(tmp_path: Path) -> None:
+    script = tool("import_local")
+    written = script.import_fixtures(CORPUS, tmp_path)
+    assert {path.parent.name for path in written} == set(IMPORTED)
+    for path in written:
+        for suffix in (".sse", ".json"):
+            ours = FIXTURES / path.parent.name / f"{path.stem}{suffix}"
+            assert path.with_suffix(suffix).read_bytes() == ours.read_bytes(), ours
+    assert sum(1 for body in BODIES if body.parent.name in IMPORTED) == len(written)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("provider", RECORDED)
+def test_the_server_still_says_what_is_recorded(provider: str, tmp_path: Path) -> None:
+    """The dev script, in a project of its own: the fixtures' structure again, and sidecars that name the server."""
+    skip_unless_installed()
+    shutil.copyfile(ROOT / "providers.yaml", tmp_path / "providers.yaml")
+    project = load_project(None, tmp_path)
+    results = tool("record_llamacpp").record(project, [provider], ["text", "error"])
+    assert [(result.shape, result.good) for result in results] == [("text", True), ("error", True)]
+    for result in results:
+        again, ours = load(result.path), load(FIXTURES / provider / f"{result.shape}.sse")
+        assert again.warning is ours.warning is None
+        assert again.recording.provenance is not None
+        assert again.recording.provenance.server == "llama.cpp (xllamacpp)"
+        assert again.recording.provenance.version
+        first, second = (signature(structure(one.recording, one.recording.dialect or "")) for one in (again, ours))
+        assert first == second
