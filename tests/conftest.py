@@ -17,6 +17,8 @@ from types import ModuleType
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ("fixtures", "requests")
 
+pytest_plugins = ["pytester"]
+
 
 class _NoData(FileFinder):
     def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:

@@ -1,0 +1,138 @@
+"""The pytest fixtures `recorded` and `live`: what the plugin loads once a test asks for one."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from harness.bodies import request_for
+from harness.config import Project, is_loopback, load_project
+from harness.errors import ConfigError, NotMeasured, UsageError
+from harness.reports.text import clean, one_line
+from harness.runs.files import Shown, open_file
+from harness.runs.gate import keep_at
+from harness.runs.taking import take
+from harness.settings import suggestion
+from harness.store import load, takes
+from harness.testing import Stream
+
+PROJECT = pytest.StashKey[Project]()
+MARKER = ("provider", "shape", "dialect")
+
+
+def project_of(config: pytest.Config) -> Project:
+    """The project of --harness-config, of the folder pytest was started in, or of its rootdir. Raises UsageError."""
+    if PROJECT not in config.stash:
+        given, here = config.option.harness_config, config.invocation_params.dir
+        project = load_project(Path(given) if given else None, here)
+        if project.config is None:
+            project = load_project(None, config.rootpath)
+        config.stash[PROJECT] = project
+    return config.stash[PROJECT]
+
+
+def failed(text: str) -> NoReturn:
+    """Fail the test with the text alone: no traceback, and nothing that a terminal would obey."""
+    raise pytest.fail.Exception(clean(text), pytrace=False) from None
+
+
+def not_measured(reason: str, *, skip: bool) -> NoReturn:
+    """Fail the test as not measured, or skip it."""
+    text = one_line(f"not measured: {reason}")
+    if skip:
+        pytest.skip(text)
+    failed(text)
+
+
+def recorded_stream(request: pytest.FixtureRequest) -> Stream:
+    """The fixture that the marker names. Fails, in one line, if there is none."""
+    config = request.config
+    name, shape = _marked(request, config.option.harness_baseline)
+    try:
+        project = project_of(config)
+        paths = takes(project.fixtures, name, shape)
+        if not paths:
+            remedy = f"`harness record {name} --shape {shape}` makes it"
+            failed(f"{project.fixtures / name}: no fixture of {shape}; {remedy}")
+        provider = project.providers.get(name)
+        first, *others = [_opened(path, provider.dialect if provider is not None else None) for path in paths]
+    except UsageError as exc:
+        failed(str(exc))
+    return Stream(
+        name=f"{name}/{shape}", recording=first.loaded.recording, dialect=first.dialect, reading=first.reading,
+        more=tuple(other.reading.structure for other in others),
+    )  # fmt: skip
+
+
+def _opened(path: Path, dialect: str | None) -> Shown:
+    """The file, read in its own dialect, else in the one given, else in the one it tells."""
+    loaded = load(path)
+    if loaded.warning:
+        warnings.warn(pytest.PytestWarning(one_line(loaded.warning)), stacklevel=2)
+    return open_file(path, loaded.recording.dialect or dialect)
+
+
+def live_stream(request: pytest.FixtureRequest) -> Stream:
+    """One request to the provider that the marker names. Not measured without its key, or if nothing usable comes."""
+    option = request.config.option
+    name, shape = _marked(request, option.harness_candidate)
+    try:
+        return _record(project_of(request.config), name, shape, option.harness_attempts, option.harness_live)
+    except NotMeasured as exc:
+        not_measured(f"{name}/{shape}: {exc}", skip=option.harness_unmeasured == "skip")
+    except UsageError as exc:
+        failed(str(exc))
+
+
+def _record(project: Project, name: str, shape: str, attempts: int, anywhere: bool) -> Stream:
+    provider = project.provider(name)
+    if (reason := provider.shape(shape).skip) is not None:
+        pytest.skip(one_line(f"{name}/{shape}: {reason}"))
+    try:
+        resolved = provider.resolve(os.environ)
+    except ConfigError as exc:  # what the environment lacks is no fault of the test
+        raise NotMeasured(str(exc)) from exc
+    if not anywhere and not is_loopback(resolved.base_url):
+        raise NotMeasured("the endpoint is not on this machine; --harness-live lets tests call it")
+    prepared = request_for(project, provider, resolved, shape)
+    problem = NotMeasured("")
+    for _ in range(attempts):
+        try:
+            # In the shape `error` an answer is what the comparison must see: it is a finding, if the fixture failed.
+            found = take(
+                project, prepared, shape, baseline_failed=shape == "error",
+                decide=lambda it: keep_at(project, name, shape, it),
+            )  # fmt: skip
+        except NotMeasured as exc:
+            problem = exc
+            continue
+        if not found.unmeasured:
+            return Stream(name=f"{name}/{shape}", recording=found.recording, dialect=provider.dialect,
+                          reading=found.reading, live=True)  # fmt: skip
+        problem = NotMeasured(found.unmeasured)
+    raise problem
+
+
+def _marked(request: pytest.FixtureRequest, provider: str | None) -> tuple[str, str]:
+    """Provider and shape of the marker, the nearest first; `provider` stands in where none is named."""
+    found: dict[str, Any] = {}
+    where = request.node.nodeid
+    for marker in request.node.iter_markers("sse"):
+        for key in marker.kwargs:
+            if key not in MARKER:
+                near = suggestion(key, MARKER) or ";"
+                failed(f"{where}: marker sse: unknown {key!r}{near} allowed: {', '.join(MARKER)}")
+        if marker.args:
+            failed(f"{where}: marker sse: name its values: sse(provider=..., shape=...)")
+        found = {**marker.kwargs, **found}
+    found.setdefault("provider", provider)
+    for key in ("provider", "shape"):
+        if not isinstance(found.get(key), str):
+            instead = " (or run with --harness-baseline and --harness-candidate)" if key == "provider" else ""
+            failed(f"{where}: {request.fixturename} needs @pytest.mark.sse(provider=..., shape=...): "
+                   f"{key} is missing{instead}")  # fmt: skip
+    return found["provider"], found["shape"]
