@@ -32,6 +32,7 @@ TEXT, CALL = ((VLLM / f"{shape}.sse").read_bytes() for shape in ("text", "tool-c
 HALF = TEXT[:5000].rpartition(b"data: ")[0]  # whole events
 KEY = "sk-test-0123456789abcdef/XYZ+"
 HTML = b"<html><body>\n<h1>500 Internal Server Error</h1>\n</body></html>\n"
+EXPECTED: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "expected_gates.yaml").read_text("utf-8"))
 TODAY = datetime.now(UTC).date()
 
 
@@ -44,8 +45,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if provider.is_dir():
             (tmp_path / "fixtures" / provider.name).symlink_to(provider)
     # Links that leave the folder are refused, so the one that is used is a copy.
-    (tmp_path / "fixtures" / "vllm").unlink()
-    shutil.copytree(VLLM, tmp_path / "fixtures" / "vllm")
+    for name in ("vllm", "llamacpp"):
+        (tmp_path / "fixtures" / name).unlink(missing_ok=True)
+        shutil.copytree(FIXTURES / name, tmp_path / "fixtures" / name)
     return tmp_path
 
 
@@ -116,6 +118,19 @@ def test_a_candidate_that_differs_is_exit_1_and_its_bytes_are_named(folder: Path
     assert [path.stem for path in paths] == list(CANONICAL)
     for path in paths:
         assert path.read_bytes() == (FIXTURES / "transformers" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("candidate", EXPECTED)
+def test_cutovers_from_a_recorded_llamacpp(folder: Path, candidate: str) -> None:
+    """The real servers' streams against a real baseline: exactly what was read from the bytes by hand."""
+    shapes = [part for shape in CANONICAL for part in ("--shape", shape)]
+    with Replay(FIXTURES / candidate) as server:
+        configure(folder, server.base_url)
+        done = harness("gate", "llamacpp", "cand", "--json", *shapes)
+    assert done.code in (0, 1)
+    for shape in done.one["shapes"]:
+        found = sorted([finding["rule"], finding["severity"]] for finding in shape["findings"])
+        assert found == sorted(EXPECTED[candidate][shape["shape"]])
 
 
 def test_baseline_needs_no_entry_and_an_unset_variable_elsewhere_does_not_matter(folder: Path) -> None:
