@@ -89,7 +89,8 @@ EXPLAINS_RESPONSES: dict[str, str] = {
     "responses.id-changes": "responses.item-not-* responses.index-shared responses.final-differs responses.part-not-done "
     "responses.text-not-done",
     "responses.created-missing": "responses.sequence-gaps",
-    "responses.item-not-added": "responses.part-not-added responses.item-not-done responses.sequence-gaps",
+    "responses.item-not-added": "responses.part-not-added responses.item-not-done responses.final-differs "
+    "responses.sequence-gaps",
     "responses.part-not-added": "responses.part-not-done responses.sequence-gaps",
     "responses.item-not-done": "responses.part-not-done responses.text-not-done responses.arguments-not-done "
     "responses.sequence-gaps",
