@@ -9,9 +9,10 @@ from harness.jsontext import Undecodable, decode
 from harness.sse import LineParser, ServerSentEvent, SSEParser
 
 LOOK_AT = 1 << 20  # bytes: what tells dialects apart stands at the start
+# Not "ping": Anthropic's old text completions, which is no dialect here, send it too.
 ANTHROPIC_TYPES = frozenset({
     "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta",
-    "message_stop", "ping",
+    "message_stop",
 })  # fmt: skip
 COHERE_TYPES = frozenset({
     "message-start", "content-start", "content-delta", "content-end", "tool-plan-delta", "tool-call-start",
@@ -23,6 +24,8 @@ def detect(body: bytes, name: str = "the body") -> str:
     """The dialect of a body, by its first telling payload. Raises UsageError, naming `--dialect`, where none tells."""
     head = body[:LOOK_AT]
     first = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    if first == b"{" and (found := _of_payload(head, ndjson=True)):
+        return found  # one JSON text over several lines: no stream, but it tells who wrote it
     parser: SSEParser | LineParser = LineParser() if first == b"{" else SSEParser()
     for item in [*parser.feed(head), *parser.finish()]:
         if not isinstance(item, ServerSentEvent):
