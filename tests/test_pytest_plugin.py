@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -601,3 +602,39 @@ def test_the_bodies_of_recordings_without_a_sidecar_are_streams_too(folder: Fold
     result.assert_outcomes(passed=1)
 
 
+# -- docs/pytest.md --------------------------------------------------------------------------------------------------
+
+DOCS = (FIXTURES.parent / "docs" / "pytest.md").read_text("utf-8")
+MY_AGENT = """
+from harness import reduce
+from harness.detect import detect
+
+def accumulate(pieces):
+    body = b"".join(pieces)
+    try:
+        dialect = detect(body)
+    except Exception:
+        dialect = "chat"
+    return reduce(body, dialect).message()
+"""
+
+
+def test_the_examples_in_the_docs_run(folder: Folder, vllm: Replay) -> None:
+    folder.fixtures("openai")
+    folder.providers(vllm.base_url)
+    shutil.copytree(FIXTURES / "vllm", folder.path / "fixtures" / "candidate")
+    (folder.path / "my_agent.py").write_text(MY_AGENT)
+    examples = re.findall("```python\n(.*?)```", DOCS, re.DOTALL)
+    for number, example in enumerate(examples):
+        (folder.path / f"test_example_{number}.py").write_text(example)
+    result = folder.run("--strict-markers", "-q")
+    assert result.ret == 0, words(result)
+    assert {line.split("::")[0] for line in folder.run("--collect-only", "-q").outlines if "::" in line} == {
+        f"test_example_{number}.py" for number in range(len(examples))
+    }
+
+
+def test_every_option_is_in_the_docs_and_in_the_help(folder: Folder) -> None:
+    shown = set(re.findall("--harness-[a-z-]+", folder.run("--help").stdout.str()))
+    assert set(re.findall("--harness-[a-z-]+", DOCS)) == shown
+    folder.run("--markers").stdout.fnmatch_lines(["@pytest.mark.sse(provider, shape, dialect): *"])
