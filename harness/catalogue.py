@@ -288,7 +288,7 @@ EXPLAINS: dict[str, str] = {
     "finish.repeated": "usage.position usage.repeated finish.with-content finish.content-after finish.stop-with-calls",
     "finish.empty-string": "usage.position usage.repeated",
     "chunk.choices-missing": "usage.position usage.repeated",
-    "finish.calls-without-call": "stream.no-content",
+    "finish.calls-without-call": "stream.no-content finish.unknown-value",
     "sse.events-glued": "end.marker-* finish.missing finish.with-content usage.missing sse.last-event-unterminated "
     "sse.multi-line-data stream.partial-event",
     "sse.last-event-unterminated": "end.marker-* finish.missing finish.with-content usage.missing sse.multi-line-data",
