@@ -13,6 +13,7 @@ from harness.message import Message
 from harness.recording import Recording
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+LONGEST = 2000  # characters shown of an event
 HEAD, TAIL = 90, 110  # bytes shown of a place in a body: what opens a payload, and where usage and finish stand
 
 
@@ -159,7 +160,10 @@ def note_line(note: Note) -> str:
 
 
 def event_line(event: Event) -> str:
-    """An event on one line: where, what, and its fields as sent. The empty-string trap shows at a glance."""
+    """An event on one line: where, what, and its fields as sent, but for null, false and choice 0.
+
+    Of fragments all are shown, so that the empty-string trap shows at a glance.
+    """
     fields = msgspec.structs.asdict(event)
     at, _ = fields.pop("at"), fields.pop("length")
     kind = type(event).__struct_config__.tag
@@ -171,9 +175,13 @@ def event_line(event: Event) -> str:
         if event.choice:
             shown["choice"] = event.choice
     else:
-        shown = {key: value for key, value in fields.items() if value not in (None, False, 0) or key == "text"}
+        if fields.get("choice") == 0:
+            del fields["choice"]
+        shown = {key: value for key, value in fields.items() if value is not None and value is not False}
     text = " ".join(f"{key}={one_line(repr(value))}" for key, value in shown.items())
-    return f"{at:>8} {kind:<9} {text[:2000]}"
+    if len(text) > LONGEST:
+        text = f"{text[:LONGEST]} ..."
+    return f"{at:>8} {kind:<9} {text}".rstrip()
 
 
 def timeline_lines(recording: Recording, events: Iterable[Event]) -> Iterator[str]:
@@ -197,6 +205,5 @@ def bytes_lines(body: bytes) -> Iterator[str]:
     """The body, a line for each of its lines with the offset in front, every byte visible."""
     at = 0
     for line in body.splitlines(keepends=True):
-        shown = repr(line)[2:-1]
-        yield f"{at:>8}  {shown}"
+        yield f"{at:>8}  {line.decode('latin-1').encode('unicode_escape').decode()}"
         at += len(line)
