@@ -21,7 +21,7 @@ class Said(NamedTuple):
     text: Any = ""
     call: tuple[str | None, str, Any] | None = None
     finish: str | None = None
-    tokens: tuple[int, int | None] | None = None
+    tokens: tuple[int, int] | None = None
     error: str | None = None
     second: tuple[str | None, str, Any] | None = None
     reasoning: str = ""
@@ -122,8 +122,8 @@ SAID = {
     ),
     "gemini/reasoning": Said(RIDE, None, "STOP", (31, 12), reasoning="**Timing the ride**\n\nFrom 9:40 to 12:40"),
     "gemini/structured": Said(QUIZ, None, "STOP", (22, 12)),
-    # No candidate at all: the prompt was blocked.
-    "gemini/refusal": Said("", None, "PROHIBITED_CONTENT", (19, None)),
+    # The filter cut in: the last candidate has a reason and no content.
+    "gemini/refusal": Said("I can", None, "SAFETY", (19, 2)),
     "gemini/logprobs": Said("Red, teal, grey.", None, "STOP", (5, 6)),
     "gemini/multi-turn": Said("It is sunny in Paris, at 21 degrees.", None, "STOP", (141, 12)),
     "ollama-native/text": Said("Hej from the smokehouse in Skåne, eels & rye 🍞.", None, "stop", (17, 15)),
