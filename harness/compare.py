@@ -277,7 +277,7 @@ def _across(base: Structure, candidate: Structure, shape: str, take: int) -> Com
         return _refused(base, candidate, take)
     findings = [msgspec.structs.replace(finding, evidence=[
         msgspec.structs.replace(evidence, take=take) for evidence in finding.evidence
-    ]) for finding in lint(candidate)]  # fmt: skip
+    ]) for finding in lint(candidate) if rule_of(finding.rule).side != "lint"]  # fmt: skip
     shared = []
     if ours == theirs == "error" and "error.in-stream" in base.notes:
         # Both told the failure inside the stream: how, each dialect says in its own way.

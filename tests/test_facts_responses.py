@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from reading import FIXTURES, ROOT, quirk, quirks
 from rewrites_responses import REWRITES
-from strategies import RETYPED, event, places
+from strategies import COUNTED, RETYPED, ROLE, chunk, event, places, stream
 
 from harness.asked import Asked
 from harness.catalogue import CATALOGUE
@@ -326,8 +326,8 @@ NUMBERS: dict[str, tuple[str, Callable[[int], int | None]]] = {
 }
 
 
-def faulty(name: str, stream: str) -> Payloads | None:
-    return FAULTS[name][1](copy.deepcopy(STREAMS[stream]))
+def faulty(name: str, title: str) -> Payloads | None:
+    return FAULTS[name][1](copy.deepcopy(STREAMS[title]))
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -335,21 +335,21 @@ def faulty(name: str, stream: str) -> Payloads | None:
 def test_one_fault_one_finding(name: str, renumbered: bool) -> None:
     """What a relay drops leaves gaps in the numbering: these too are told by their cause."""
     tried = 0
-    for stream in STREAMS:
-        payloads = faulty(name, stream)
+    for title in STREAMS:
+        payloads = faulty(name, title)
         if payloads is None:
             continue
         tried += 1
         found = facts(numbered(payloads) if renumbered else payloads)
-        assert told(found) == [FAULTS[name][0]], stream
+        assert told(found) == [FAULTS[name][0]], title
     assert tried
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_one_finding_for_numbers(name: str) -> None:
     code, change = NUMBERS[name]
-    for stream in STREAMS.values():
-        payloads = copy.deepcopy(stream)
+    for original in STREAMS.values():
+        payloads = copy.deepcopy(original)
         for payload in payloads:
             number = change(payload.pop("sequence_number"))
             if number is not None:
@@ -430,6 +430,43 @@ def test_an_old_plain_message() -> None:
     assert found.get("responses.old-events") == {"message": True}
 
 
+# -- what the official helper makes of it -------------------------------------------------------------------------
+
+HELPER_RAISES = (
+    "no created", "created late", "no item added", "no item added nor done", "no part added", "no part events",
+    "another response id", "another id at done", "other ids at the end", "one output_index for all", "no output_index",
+    "null for output_index", "no content_index", "content_index from one", "no content", "null for content",
+    "a piece elsewhere", "no response",
+)  # fmt: skip
+
+
+def helped(payloads: Payloads) -> Any:
+    """The final response of openai-python's own accumulator."""
+    openai, httpx = pytest.importorskip("openai"), pytest.importorskip("httpx")
+    head = {"content-type": "text/event-stream"}
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body_of(payloads), headers=head))
+    with httpx.Client(transport=transport) as http:
+        client = openai.OpenAI(api_key="none", base_url="http://127.0.0.1/v1", http_client=http, max_retries=0)
+        with client.responses.stream(model="m-1", input="hi") as events:
+            for _ in events:
+                pass
+            return events.get_final_response()
+
+
+def test_the_official_helper_reads_documented_streams() -> None:
+    for payloads in STREAMS.values():
+        assert len(helped(payloads).output) == len(payloads[-1]["response"]["output"])
+
+
+@pytest.mark.parametrize("name", HELPER_RAISES)
+def test_what_the_official_helper_raises_on_is_fatal(name: str) -> None:
+    assert CATALOGUE[FAULTS[name][0]].severity is Severity.FATAL
+    payloads = faulty(name, "all")
+    assert payloads is not None
+    with pytest.raises((RuntimeError, LookupError, TypeError, AttributeError)):
+        helped(numbered(payloads))
+
+
 # -- facts --------------------------------------------------------------------------------------------------------
 
 SAYS: list[tuple[str, Payloads, dict[str, Any]]] = [
@@ -498,8 +535,8 @@ def test_facts_of(payloads: Payloads, says: dict[str, Any]) -> None:
 def test_a_note_points_at_its_bytes(name: str) -> None:
     """At an event of the stream, or at what comes after the last."""
     payloads = faulty(name, "all") or faulty(name, "text")
-    assert payloads is not None or name == "another final value"
-    body = body_of(payloads or [])
+    assert payloads is not None
+    body = body_of(payloads)
     found = facts(body)
     for note in found.notes.values():
         piece = body[note.at : note.at + note.length]
@@ -540,6 +577,28 @@ def test_a_limit_used_up_and_not_told() -> None:
     assert differences(facts(documented(message("a")), asked), told_so) == [], "incomplete is a documented end"
 
 
+def test_a_documented_end_is_never_a_difference() -> None:
+    """RULES, section 2: what one helper mishandles is told by lint alone, also across dialects."""
+    asked = Asked(max_tokens=5)
+    limited, whole = facts(LIMITED, asked), facts(documented(message("a")), Asked(max_tokens=6))
+    assert told(limited) == ["responses.incomplete"]
+    chat = structure(Recording(body=stream(ROLE, chunk({"content": "a"}), chunk(finish="length"), COUNTED)), "chat")
+    assert differences(whole, limited) == differences(chat, limited) == []
+
+
+def test_usage_before_the_end_only() -> None:
+    payloads = copy.deepcopy(TEXT)
+    payloads[1]["response"]["usage"] = payloads[-1]["response"].pop("usage")
+    found = facts(payloads)
+    (finding,) = lint(found)
+    assert finding.rule == "usage.position"
+    assert "the terminal event" in finding.message
+    assert differences(facts(TEXT), found) == [("usage.position", "n")]
+    repeated = copy.deepcopy(TEXT)
+    repeated[1]["response"]["usage"] = USAGE
+    assert differences(facts(TEXT), facts(repeated)) == [("usage.repeated", "n")]
+
+
 def test_thinking_under_another_name() -> None:
     text, summary = facts(documented(thinking("a"))), facts(documented(thinking("a", summary=True)))
     assert differences(summary, text) == [("reasoning.field", "n")]
@@ -570,10 +629,10 @@ def test_one_cause_is_one_difference() -> None:
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_difference_shows_both_sides(name: str) -> None:
     """What only the candidate does is told with the bytes of both, and what both do is shared."""
-    stream = "all" if faulty(name, "all") is not None else "text"
-    payloads = faulty(name, stream)
+    title = "all" if faulty(name, "all") is not None else "text"
+    payloads = faulty(name, title)
     assert payloads is not None
-    clean, other = facts(STREAMS[stream]), facts(payloads)
+    clean, other = facts(STREAMS[title]), facts(payloads)
     for finding in compare([clean], other).findings:
         if finding.rule.startswith("responses."):
             assert [evidence.side for evidence in finding.evidence] == ["baseline", "candidate"], finding
