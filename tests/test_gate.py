@@ -400,6 +400,28 @@ def test_a_bare_stream_made_with_curl_gates_like_a_recorded_one(folder: Path) ->
             assert [found["rule"] for found in ours["findings"]] == [found["rule"] for found in theirs["findings"]]
 
 
+def test_a_bare_baseline_may_be_of_another_dialect_than_the_candidate(folder: Path) -> None:
+    bare = make(folder / "fixtures" / "bare")
+    for shape in ("text", "tool-call", "error"):
+        (bare / f"{shape}.sse").write_bytes((folder / "fixtures" / "vllm-anthropic" / f"{shape}.sse").read_bytes())
+    with Replay(VLLM) as server:
+        configure(folder, server.base_url)
+        shapes = harness("gate", "bare", "cand", "--json", "--shape", "text", "--shape", "tool-call").one["shapes"]
+    assert {shape["shape"]: shape["outcome"] for shape in shapes} == {"text": "conforms", "tool-call": "conforms"}
+
+
+def test_every_recorded_provider_conforms_to_itself(folder: Path) -> None:
+    shutil.rmtree(folder / "fixtures")
+    shutil.copytree(FIXTURES, folder / "fixtures")
+    for provider in sorted(path.name for path in FIXTURES.iterdir() if path.is_dir()):
+        done = harness("gate", provider, provider, "--recorded", "--json", "--fail-on", "cosmetic")
+        # Its upstream's failure is nowhere on the wire, so the shape was not exercised.
+        not_exercised = ["error"] if provider == "litellm-over-anthropic" else []
+        outcomes = {shape["shape"]: shape["outcome"] for shape in done.one["shapes"]}
+        assert [shape for shape, outcome in outcomes.items() if outcome != "conforms"] == not_exercised, provider
+        assert [finding["rule"] for shape in done.one["shapes"] for finding in shape["findings"]] == []
+
+
 def make(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -12,6 +12,7 @@ import msgspec
 from harness.bodies import Prepared, request_file, request_for, shapes_offered
 from harness.compare import compare
 from harness.config import Project, Provider
+from harness.detect import detect
 from harness.dialects import dialect_named
 from harness.errors import NotMeasured, UsageError
 from harness.findings import Finding, Outcome, Report, Severity, ShapeResult, outcome_of
@@ -210,8 +211,16 @@ def _baseline(project: Project, name: str, shape: str, prepared: Prepared | None
 
 
 def _dialect_of(path: Path, recording: Recording, default: str) -> str:
-    """The dialect to read a fixture in; a bare one is read in `default`. Raises UsageError for one nobody knows."""
-    dialect = recording.dialect or default
+    """The dialect to read a fixture in: the sidecar's, else told by the content, else `default`.
+
+    Raises UsageError for one nobody knows.
+    """
+    if recording.dialect is None:
+        try:
+            return detect(recording.body)
+        except UsageError:  # an error body, say, that any dialect might have sent
+            return default
+    dialect = recording.dialect
     try:
         dialect_named(dialect)
     except UsageError as exc:
