@@ -53,7 +53,8 @@ def start(folder: Path, dialects: tuple[str, ...] = ("chat",)) -> list[Written]:
         source = data_path("requests") / dialect
         if not source.is_dir():
             offered = sorted(path.name for path in data_path("requests").iterdir() if path.is_dir())
-            raise UsageError(f"--dialect {dialect}: no request files are shipped for it; there are {', '.join(offered)}")
+            known = ", ".join(offered)
+            raise UsageError(f"--dialect {dialect}: no request files are shipped for it; there are {known}")
         for path in sorted(source.glob("*.json")):
             files[folder / "requests" / dialect / path.name] = path.read_bytes()
     written = []
