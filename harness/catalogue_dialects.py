@@ -95,6 +95,7 @@ COHERE = [
 EXPLAINS_DIALECTS: dict[str, str] = {
     "anthropic.start-missing": "anthropic.usage-* anthropic.message-members usage.*",
     "anthropic.start-repeated": "anthropic.block-index-reused",
+    "anthropic.message-members": "usage.counters",
     "anthropic.type-missing": "sse.event-name-missing",
     "anthropic.delta-wrong-block": "anthropic.delta-after-stop anthropic.block-index-* anthropic.blocks-overlap "
     "anthropic.block-not-stopped anthropic.unknown-event tool.id-missing tool.name-missing tool.arguments-* "

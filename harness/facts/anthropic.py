@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from harness.asked import Asked
-from harness.dialects.anthropic import BLOCKS, INPUT_BLOCKS
+from harness.dialects.anthropic import BLOCKS, INPUT_BLOCKS, Anthropic
 from harness.dialects.base import JSON_TYPES
 from harness.events import Event, Reasoning, Text, ToolCall, Unknown
 from harness.facts.base import Place
@@ -24,6 +24,8 @@ from harness.sse import ServerSentEvent
 MEMBERS = ("id", "type", "role", "content", "model")
 NULL_MEMBERS = ("stop_reason", "stop_sequence")  # documented as null in message_start
 PIECES = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+CARRIERS = Anthropic.event_names - {"ping", "error"}  # events that nobody may lose
+HOLDERS = frozenset({"message", "content_block", "delta"})  # members that say what an event is without its type
 FORMS = {"absent": "has no", "null": "has null for its"}
 
 
@@ -44,6 +46,7 @@ class AnthropicFacts(CountedFacts):
         "end_turn", "stop_sequence", "max_tokens", "model_context_window_exceeded", "tool_use", "refusal", "pause_turn",
         "compaction",
     })  # fmt: skip
+    running_total: ClassVar[bool] = True
     base_counters: ClassVar[tuple[str, ...]] = ("input_tokens", "output_tokens")
 
     def __init__(self) -> None:
@@ -69,7 +72,7 @@ class AnthropicFacts(CountedFacts):
     def chunk(self, payload: dict[str, Any], sse: ServerSentEvent, events: list[Event]) -> None:
         kind = payload.get("type")
         if kind != sse.event:
-            kind = self._name(kind, sse)
+            kind = self._name(kind, payload, sse)
         if kind == "content_block_delta":
             self._delta(payload, sse, events)
             return
@@ -83,17 +86,23 @@ class AnthropicFacts(CountedFacts):
             if type(event) is Unknown:
                 self.note("anthropic.unknown-event", *place, event.name)
 
-    def _name(self, kind: Any, sse: ServerSentEvent) -> Any:
-        """The `event:` line and the payload's type do not say the same; returns the type the dialect goes by."""
+    def _name(self, kind: Any, payload: dict[str, Any], sse: ServerSentEvent) -> Any:
+        """The `event:` line and the payload's type do not say the same; returns the type the dialect goes by.
+
+        What is documented under neither name is an unknown event and nothing else: readers are told to ignore it.
+        """
         place = (sse.at, sse.length)
+        if not kind:
+            if sse.event in CARRIERS or (not sse.event and not HOLDERS.isdisjoint(payload)):
+                self.note("anthropic.type-missing", *place, sse.event or "without a name")
+            return sse.event
+        shown = kind if type(kind) is str else as_text(kind)
         if not sse.event:
             # Official readers skip an event without a name, whatever it holds (case 087).
-            self.note("sse.event-name-missing", *place, severity=Severity.FATAL)
-        elif not kind:
-            self.note("anthropic.type-missing", *place, sse.event)
-            return sse.event
-        else:
-            self.note("sse.event-name-differs", *place, f"{sse.event}, {kind if type(kind) is str else as_text(kind)}")
+            if shown in CARRIERS:
+                self.note("sse.event-name-missing", *place, severity=Severity.FATAL)
+        elif shown in CARRIERS or sse.event in CARRIERS:
+            self.note("sse.event-name-differs", *place, f"{sse.event}, {shown}")
         return kind
 
     # -- the message ----------------------------------------------------------------------------------------------

@@ -58,7 +58,8 @@ class CohereFacts(CountedFacts):
                     self.note("cohere.type-missing", sse.at, sse.length, kind)
             elif sse.event:
                 shown = kind if type(kind) is str else as_text(kind)
-                self.note("sse.event-name-differs", sse.at, sse.length, f"{sse.event}, {shown}")
+                if shown in READERS or sse.event in READERS:
+                    self.note("sse.event-name-differs", sse.at, sse.length, f"{sse.event}, {shown}")
         reader = READERS.get(kind) if type(kind) is str else None
         if reader is not None:
             self.where.setdefault("cohere.start", (sse.at, sse.length))

@@ -35,6 +35,7 @@ class GeminiFacts(CountedFacts):
     due_marker: ClassVar[bool] = False
     stop_means_calls: ClassVar[bool] = True
     object_arguments: ClassVar[bool] = True
+    running_total: ClassVar[bool] = True
     base_counters: ClassVar[tuple[str, ...]] = ("promptTokenCount", "candidatesTokenCount", "totalTokenCount")
 
     def __init__(self) -> None:
