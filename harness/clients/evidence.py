@@ -1,0 +1,82 @@
+"""What the client models were seen to do on the quirks: which fail under a rule, and how each fails. Data, read once.
+
+The two files beside this one are computed from the models by tests/client_tables.py; a test holds them true.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from harness.answers import CaseOutcome
+
+FOLDER = Path(__file__).resolve().parent
+
+
+class Symptom(NamedTuple):
+    """How one case fails: its outcome, and a mark for each difference: its field and a checksum of the line.
+
+    `cut_only`: it is right where the body comes in one piece; None if that is not known.
+    """
+
+    outcome: CaseOutcome
+    marks: frozenset[str]
+    cut_only: bool | None
+
+
+class Signature(NamedTuple):
+    """The quirks that a wrong client model fails, and how; those of other dialects than its own it does not read."""
+
+    dialects: tuple[str, ...]
+    fails: dict[str, Symptom]
+
+
+def symptom(outcome: CaseOutcome, differences: Iterable[str], cut_only: bool | None) -> Symptom:
+    """The symptom of a case with this outcome and these differences, as `judge` writes them."""
+    marks = (f"{field_of(line)} {crc32(line.encode()):08x}" for line in differences)
+    return Symptom(outcome, frozenset(marks), cut_only)
+
+
+def field_of(line: str) -> str:
+    """What a difference is about: what stands before its first colon."""
+    return line.partition(":")[0]
+
+
+def breaks_of(rule: str) -> list[str]:
+    """The client models proven to fail under a rule, by name, sorted; none if no quirk shows it.
+
+    Proven: wrong on a quirk whose worst finding is this rule alone, and right on a documented stream of the same make.
+    """
+    return list(_data("breaks.json").get(rule, ()))
+
+
+@cache
+def signatures() -> dict[str, Signature]:
+    """Of each wrong client model."""
+    return {
+        name: Signature(
+            tuple(held["dialects"]),
+            {
+                case: Symptom(CaseOutcome(outcome), frozenset(marks), cut_only)
+                for case, (outcome, cut_only, marks) in held["fails"].items()
+            },
+        )
+        for name, held in _data("signatures.json")["models"].items()
+    }
+
+
+@cache
+def case_dialects() -> dict[str, str]:
+    """The quirks that the models were run on, with their dialects."""
+    found: dict[str, str] = _data("signatures.json")["cases"]
+    return found
+
+
+@cache
+def _data(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((FOLDER / name).read_bytes())
+    return found
