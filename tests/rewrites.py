@@ -37,12 +37,19 @@ def chunks(body: bytes) -> list[Chunk]:
     for event in parser.feed(body):
         if isinstance(event, ServerSentEvent) and not event.lines:
             try:
-                payload = json.loads(event.data)
+                payload = json.loads(event.data, object_pairs_hook=_members)
             except (ValueError, RecursionError):
                 continue
             if isinstance(payload, dict):
                 found.append(Chunk(event, payload))
     return found
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object, unless it names a member twice: written again it would have lost one."""
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError("a member twice")
+    return dict(pairs)
 
 
 def written(body: bytes, chunk: Chunk, payloads: list[dict[str, Any]]) -> bytes:
@@ -86,13 +93,15 @@ def _only_choice(payload: dict[str, Any]) -> dict[str, Any] | None:
 
 def _continuations(body: bytes) -> set[int]:
     """Offsets of the events whose fragments all go on with open calls: no id or name is told for the first time."""
-    told: dict[tuple[int, int], set[str | None]] = {}
+    told: dict[tuple[int, int], tuple[str, str]] = {}  # id and name so far
     found: dict[int, bool] = {}
     for event in events_of(body):
         if isinstance(event, ToolCall):
-            known = told.setdefault((event.choice, event.index), set())
-            found[event.at] = found.get(event.at, True) and {event.id, event.name} <= known
-            known |= {event.id, event.name, None, ""}
+            key = event.choice, event.index
+            call_id, name = told.get(key, ("", ""))
+            goes_on = key in told and event.id in (None, "", call_id) and event.name in (None, "", name)
+            found[event.at] = found.get(event.at, True) and goes_on
+            told[key] = call_id or event.id or "", name if event.name == name else name + (event.name or "")
     return {at for at, goes_on in found.items() if goes_on}
 
 

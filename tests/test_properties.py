@@ -170,9 +170,9 @@ def standard(body: bytes) -> list[tuple[bytes, str, str]]:
         elif name == b"data":
             data.append(value)
         elif name == b"event":
-            event = value.decode()
+            event = value.decode("utf-8", "replace")
         elif name == b"id" and b"\0" not in value:
-            last_id = value.decode()
+            last_id = value.decode("utf-8", "replace")
     return out
 
 

@@ -94,7 +94,8 @@ def known(title: str) -> Structure:
 def changed(name: str, before: Structure, after: Structure) -> dict[str, tuple[str | None, str | None]]:
     """The facts that a rewrite changed and must not have. Wording decides what a model's behaviour is called."""
     ours, theirs = (flat(side, behaviour=name != "letters") for side in (before, after))
-    allowed = MAY_CHANGE[name] | (UNDECIDED if before.get("usage.repeated") == "undecided" else set())
+    undecided = "undecided" in (before.get("usage.repeated"), after.get("usage.repeated"))
+    allowed = MAY_CHANGE[name] | (UNDECIDED if undecided else set())
     differ = {path for path in {*ours, *theirs} - allowed if ours.get(path) != theirs.get(path)}
     return {path: (ours.get(path), theirs.get(path)) for path in sorted(differ)}
 
