@@ -505,7 +505,8 @@ def test_the_report_as_json_keeps_to_its_schema(folder: Path) -> None:
     value = json.loads(to_json(report))
     jsonschema.validate(value, schema, cls=jsonschema.Draft202012Validator)
     assert list(value) == [
-        "format", "target", "outcome", "counts", "runs", "cuts", "cases", "known_failures", "not_observed",
+        "format", "target", "outcome", "counts", "runs", "cuts", "cases", "known_failures", "diagnosis",
+        "not_observed",
     ]  # fmt: skip
     made = msgspec.json.schema(CheckReport)
     assert {key: schema[key] for key in made} == made, "check.json is written anew from this"

@@ -19,6 +19,7 @@ COMMANDS = {
     "show": "show what recorded streams say",
     "expect": "verify or write what fixtures are expected to say",
     "check": "check an accumulator against recorded streams",
+    "matrix": "show which clients read which streams right",
     "replay": "serve fixtures on this machine, byte for byte",
     "rules": "explain the rules",
     "accept": "turn a report's findings into acceptances",

@@ -29,6 +29,9 @@ def check_text(report: CheckReport) -> str:
     failing = [result for result in report.cases if result.failures and result.known is None]
     for result in sorted(failing, key=lambda result: (-result.outcome.rank, result.case)):
         lines += ["", *_failing(result)]
+    if report.diagnosis:
+        lines += ["", f"your accumulator behaves like: {', '.join(likely.client for likely in report.diagnosis)}"]
+        lines += [f"  {likely.client}: {likely.about}" for likely in report.diagnosis]
     if report.known_failures:
         lines += ["", "known failures:", *map(_known, report.known_failures)]
     if report.not_observed:

@@ -65,8 +65,19 @@ class KnownUse(msgspec.Struct, frozen=True, kw_only=True):
     state: Literal["fails", "passes", "other-failure", "unmeasured"]
 
 
+class Likely(msgspec.Struct, frozen=True, kw_only=True):
+    """A client model the target behaves like, what that does, and how well it fits what is left to explain: 0 to 1."""
+
+    client: str
+    about: str
+    score: float
+
+
 class CheckReport(msgspec.Struct, kw_only=True):
-    """What `check` says. `counts` has every outcome that occurred; `not_observed` says what was not tested, and why."""
+    """What `check` says. `counts` has every outcome that occurred; `not_observed` says what was not tested, and why.
+
+    `diagnosis`: the likeliest first; empty if nothing fits, or if not all quirks were asked.
+    """
 
     format: str = CHECK_FORMAT
     target: str
@@ -76,6 +87,7 @@ class CheckReport(msgspec.Struct, kw_only=True):
     cuts: list[str]
     cases: list[CaseResult]
     known_failures: list[KnownUse]
+    diagnosis: list[Likely]
     not_observed: list[str]
 
 
@@ -160,6 +172,7 @@ def check(
         counts=dict(Counter(str(result.outcome) for result in sorted(results, key=lambda r: r.outcome.rank))),
         runs=sum(result.runs for result in results), cuts=families, cases=results,
         known_failures=[_use(known, results) for known in target.claims.known_failures],
+        diagnosis=_diagnosis(checker) if quirks and not cases and folder == QUIRKS else [],
         not_observed=[*target.unseen, *_not_observed(target.claims, results, checker.compared, others)],
     )  # fmt: skip
 
@@ -189,13 +202,14 @@ def _matching(cases: Iterable[Case], pattern: str, place: str = "") -> list[Case
 
 
 class _Checker:
-    """Runs cases; `compared` gathers what their answers could be compared on."""
+    """Runs cases; `compared` gathers what their answers could be compared on, `worst` the worst verdict on each."""
 
     def __init__(self, target: Target, families: Sequence[str], options: Sequence[str] = ()) -> None:
         self.target, self.families, self.options = target, families, options
         self.claims: Claims = target.claims
         self.features = FEATURES if self.claims.features is None else self.claims.features
         self.compared: set[str] = set()
+        self.worst: dict[str, Verdict] = {}
 
     def check(self, case: Case) -> CaseResult:
         """One case under every family of cuts; cuts that make the same pieces run once."""
@@ -215,8 +229,8 @@ class _Checker:
             result.runs += 1
             if not verdict.outcome.good:
                 result.runs += self._failed(case, family, cuts, verdict, result.failures)
-            if verdict.outcome.rank > result.outcome.rank:
-                result.outcome = verdict.outcome
+            if case.name not in self.worst or verdict.outcome.rank > result.outcome.rank:
+                result.outcome, self.worst[case.name] = verdict.outcome, verdict
             if verdict.outcome is CaseOutcome.HUNG:
                 break  # each further run would cost the whole time limit
         known = next((known for known in self.claims.known_failures if _names(known, case.name)), None)
@@ -277,6 +291,20 @@ def _outcome(results: Iterable[CaseResult]) -> Outcome:
     if not ran:
         return Outcome.NOT_MEASURED
     return Outcome.DIFFERS if any(not r.outcome.good and r.known is None for r in ran) else Outcome.CONFORMS
+
+
+def _diagnosis(checker: _Checker) -> list[Likely]:
+    """Which client models fail the quirks as this target does."""
+    verdicts = {name: verdict for name, verdict in checker.worst.items() if "/" not in name}
+    if all(verdict.outcome.good for verdict in verdicts.values()):
+        return []
+    from harness.clients.diagnosis import diagnose
+    from harness.clients.table import CLIENTS
+
+    return [
+        Likely(client=likely.client, about=CLIENTS[likely.client].about, score=round(likely.score, 2))
+        for likely in diagnose(verdicts, checker.compared or None)
+    ]
 
 
 def _use(known: KnownFailure, results: Iterable[CaseResult]) -> KnownUse:

@@ -26,7 +26,7 @@ def named_target(place: str, *, claims: Claims | None = None, timeout: float = R
 
         return SdkTarget(SDKS[name], claims=claims, timeout=timeout)
     if kind == "client":
-        from harness.clients import CLIENTS
+        from harness.clients.table import CLIENTS
 
         if name not in CLIENTS:
             return _elsewhere(place, CLIENTS)
