@@ -92,7 +92,7 @@ def _alike(ours: Symptom, theirs: Symptom) -> float:
     if ours.outcome is CaseOutcome.WRONG:
         fields = [{mark.rpartition(" ")[0] for mark in one.marks} for one in (ours, theirs)]
         return 0.4 + 0.3 * _share(*fields) + 0.3 * _share(ours.marks, theirs.marks)
-    # Another language words its exceptions in another way.
+    # Another language has other exceptions.
     return 1.0 if ours.marks == theirs.marks else 0.7
 
 

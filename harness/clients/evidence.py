@@ -20,7 +20,8 @@ FOLDER = Path(__file__).resolve().parent
 class Symptom(NamedTuple):
     """How one case fails: its outcome, and a mark for each difference: its field and a checksum of the line.
 
-    `cut_only`: it is right where the body comes in one piece; None if that is not known.
+    Of what was raised the mark is the type alone: the words change with language and version. `cut_only`: it is right
+    where the body comes in one piece; None if that is not known.
     """
 
     outcome: CaseOutcome
@@ -37,7 +38,8 @@ class Signature(NamedTuple):
 
 def symptom(outcome: CaseOutcome, differences: Iterable[str], cut_only: bool | None) -> Symptom:
     """The symptom of a case with this outcome and these differences, as `judge` writes them."""
-    marks = (f"{field_of(line)} {crc32(line.encode()):08x}" for line in differences)
+    wrong = outcome is CaseOutcome.WRONG
+    marks = (f"{field_of(line)} {crc32(line.encode()):08x}" if wrong else field_of(line) for line in differences)
     return Symptom(outcome, frozenset(marks), cut_only)
 
 

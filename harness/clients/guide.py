@@ -1,7 +1,7 @@
 """The two accumulators of the field guide (SEEDS, A), each with and without its guard against empty strings.
 
 They read chat, know tool calls and text, key calls by index and stop at a finish reason; nothing else is in them. The
-guard is `if id` instead of `if id is not None`. With it they are right on every stream that OpenAI sends.
+guard is `if id` instead of `if id is not None`. With it they assemble every call as OpenAI streams it.
 """
 
 from __future__ import annotations
