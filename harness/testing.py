@@ -1,4 +1,4 @@
-"""For tests: a stream at hand, its structure comparable with `==`, and the quirks as test data (docs/pytest.md)."""
+"""For tests: a stream at hand, its structure comparable with `==`, quirks, and streams made up (docs/pytest.md)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import msgspec
 
 from harness.answers import Answer, Expected, judge
 from harness.cases import QUIRKS
+from harness.clean import clean_stream as clean_stream
+from harness.clean import well_ended as well_ended
 from harness.compare import compare
 from harness.cuts import pieces
 from harness.detect import detect

@@ -21,7 +21,7 @@ ORDER = [
     "sse events recording jsontext asked data rule codings endpoint conventions secrets",
     "message history dialects steps faults detect cuts",
     "reduce facts structure",
-    "catalogue catalogue_dialects catalogue_responses rules shapes clients answers",
+    "catalogue catalogue_dialects catalogue_responses rules shapes clients answers clean",
     "judges compare",
     "settings providers config bodies store partial matching transport recorder http1 replay serving claims targets "
     "commands adapters cases policy",
