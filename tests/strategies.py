@@ -180,6 +180,8 @@ SCRIPTS: dict[str, list[Any]] = {
     "error-vendor": [*TEXT[:2], chunk(x_groq={"error": "failed"})],
     "error-beside": [*TEXT[:2], chunk({"content": "a"}, error=ERROR)],
     "unknown": [*TEXT[:2], {"type": "annotation", "text": "x"}, chunk({"content": {"a": 1}}), STOP],
+    "beside": [*TEXT[:2], chunk({"content": "a", "annotations": [{"type": "url_citation"}], "channel": "final"}),
+               chunk({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]}), STOP],
 }  # fmt: skip
 
 

@@ -24,7 +24,21 @@ from strategies import (
     stream,
 )
 
-from harness.events import Audio, End, Error, Event, Finish, Reasoning, Refusal, Start, Text, ToolCall, Unknown, Usage
+from harness.events import (
+    Audio,
+    End,
+    Error,
+    Event,
+    Finish,
+    Item,
+    Reasoning,
+    Refusal,
+    Start,
+    Text,
+    ToolCall,
+    Unknown,
+    Usage,
+)
 from harness.jsontext import to_json
 from harness.message import Message
 from harness.reduce import Reducer
@@ -492,6 +506,17 @@ def test_what_no_dialect_knows_is_unknown_and_kept() -> None:
     events, found = read(stream(ROLE, payload, STOP))
     assert [(event.name, event.raw) for event in events if isinstance(event, Unknown)] == [("moderation", payload)]
     assert found.terminal == "done"
+
+
+def test_what_stands_beside_the_answer_in_a_delta_is_an_item_or_unknown() -> None:
+    cited, sealed = [{"type": "url_citation"}], [{"type": "reasoning.encrypted", "data": "x"}]
+    deltas = {"content": "a", "annotations": cited, "channel": "final", "extra": None}, {"reasoning_details": sealed}
+    events, found = read(stream(ROLE, *map(chunk, deltas), STOP))
+    assert [(event.item_type, event.raw) for event in events if isinstance(event, Item)] == [
+        ("annotations", cited), ("reasoning_details", sealed),
+    ]  # fmt: skip
+    assert [(event.name, event.raw) for event in events if isinstance(event, Unknown)] == [("delta.channel", "final")]
+    assert (found.text, found.reasoning, codes(found)) == ("a", "", set())
 
 
 @pytest.mark.parametrize(

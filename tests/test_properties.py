@@ -26,7 +26,6 @@ from harness.structure import Reading, read, signature
 
 # Kinds and notes that no chat stream gives.
 OTHER_KINDS = {
-    "item": "calls the server runs itself, blocks and parts: Responses, Anthropic, Cohere",
     "ping": "heartbeat events: Anthropic",
 }
 OTHER_NOTES = {

@@ -193,6 +193,8 @@ SAYS: list[tuple[str, bytes, str]] = [
      "reasoning.field=reasoning_details"),
     ("reasoning_details beside", stream(ROLE, chunk({"reasoning": "a", "reasoning_details": [{"text": "a"}]}), STOP),
      "reasoning.field=reasoning"),
+    ("reasoning_details that nobody can read", stream(ROLE, chunk({"reasoning_details": [{"data": "a"}]}), STOP),
+     "reasoning.field=-"),
     ("two choices", stream(*SCRIPTS["choices"]), "choice.count=2 choice.shared-chunk=yes finish.value=length,stop"),
     ("role in every delta", stream(*SCRIPTS["role-every"]), "role.pattern=repeated"),
     ("no role", stream(chunk({"content": "a"}), STOP), "role.pattern=never"),

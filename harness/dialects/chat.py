@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from harness.dialects.base import Dialect, error_event, first_integer, looks_like_error
-from harness.events import Audio, Event, Finish, Reasoning, Refusal, Start, Text, ToolCall, Unknown, Usage
+from harness.events import Audio, Event, Finish, Item, Reasoning, Refusal, Start, Text, ToolCall, Unknown, Usage
 from harness.jsontext import as_text
 from harness.message import complete_at
 from harness.sse import ServerSentEvent
@@ -22,6 +22,10 @@ FINISH = {
     "refusal": "content_filter", "error": "error", "failed": "error", "MALFORMED_FUNCTION_CALL": "error",
 }  # fmt: skip
 REASONING_NAMES = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
+# Members of a delta that are no answer but stand beside it: sources (OpenAI), calls the server ran (Groq), pictures
+# (OpenRouter). Those in PLAIN are read elsewhere.
+ITEMS = frozenset({"annotations", "executed_tools", "images"})
+PLAIN = frozenset({"role", "reasoning_details"})
 
 
 class Slot:
@@ -105,7 +109,7 @@ class Chat(Dialect):
                 out.append(Finish(number, FINISH.get(raw, "other"), raw, at, length))
             if "usage" in choice:
                 _usage(choice["usage"], at, length, out)
-            if "error" in choice and choice["error"]:
+            if choice.get("error"):
                 self.failed = True
                 out.append(error_event(choice, sse))
         if "usage" in payload and payload["usage"] is not None:
@@ -114,7 +118,7 @@ class Chat(Dialect):
             _usage(payload["x_groq"].get("usage"), at, length, out)
             if payload["x_groq"].get("error") and not payload.get("error"):
                 self.fail(payload["x_groq"], sse, out)
-        if "error" in payload and payload["error"]:
+        if payload.get("error"):
             self.fail(payload, sse, out)
 
     def after_error(self, payload: Any, sse: ServerSentEvent, out: list[Event]) -> None:
@@ -172,9 +176,16 @@ class Chat(Dialect):
                 if data or transcript:
                     out.append(Audio(number, data if type(data) is str else None,
                                      transcript if type(transcript) is str else None, at, length))  # fmt: skip
+            elif key in ITEMS:
+                out.append(Item(number, key, "whole", None, value, at, length))
+            elif key not in PLAIN:
+                out.append(Unknown(f"delta.{key}", value, at, length))
         if thinking is None and delta.get("reasoning_details"):
-            for text in _details(delta["reasoning_details"]):
+            texts = detail_texts(delta["reasoning_details"])
+            for text in texts:
                 out.append(Reasoning(number, text, False, at, length))
+            if not texts:  # encrypted: state for the next turn
+                out.append(Item(number, "reasoning_details", "whole", None, delta["reasoning_details"], at, length))
 
     def _choice(self, number: int) -> ChoiceState:
         state = self.choices.get(number)
@@ -337,7 +348,7 @@ def _usage(usage: Any, at: int, length: int, out: list[Event]) -> None:
         ))  # fmt: skip
 
 
-def _details(details: Any) -> list[str]:
+def detail_texts(details: Any) -> list[str]:
     """Thinking in OpenRouter's reasoning_details: text or summary of each entry."""
     texts = [entry.get("text") or entry.get("summary") for entry in _dicts(details)]
     return [text for text in texts if type(text) is str and text]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from harness.asked import Asked
 from harness.dialects.base import JSON_TYPES
-from harness.dialects.chat import REASONING_NAMES
+from harness.dialects.chat import REASONING_NAMES, detail_texts
 from harness.events import Event, Text, ToolCall
 from harness.facts.base import Facts, Place
 from harness.message import Message
@@ -164,7 +164,7 @@ class ChatFacts(Facts):
         if delta.get("content"):
             self.member("text.type", FORMS.get(type(delta["content"]), "other"), place)
         names = [name for name in REASONING_NAMES if delta.get(name)]
-        if not names and delta.get("reasoning_details"):
+        if not names and detail_texts(delta.get("reasoning_details")):  # encrypted, it is nothing a reader could show
             names = ["reasoning_details"]
         for name in names:
             self.member("reasoning.field", name, place)
