@@ -238,3 +238,30 @@ def test_the_commands_exit_codes(folder: Path) -> None:
     assert "no SDK 'x'" in harness("matrix", "--sdk", "x").failed(2)
     with pytest.raises(UsageError, match="cannot be written"):
         write_matrix(folder / "providers.yaml" / "x.md", made())
+
+
+DOC = (ROOT / "docs" / "matrix.md").read_text("utf-8")
+VERSIONS = dict(re.findall(r"^\| `sdk:([a-z-]+)` \| ([^|]+?) \|", DOC, re.MULTILINE))
+
+
+def documented(sdk: str) -> dict[str, str]:
+    """The letters of the SDK's column in the tables of docs/matrix.md, by case."""
+    found = {}
+    for block in DOC.split("\n\n"):
+        lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in block.splitlines() if line[:1] == "|"]
+        if lines and lines[0][0] == "case" and sdk in lines[0]:
+            found.update({line[0]: line[lines[0].index(sdk)] or "." for line in lines[2:]})
+    return found
+
+
+def test_the_page_shows_every_sdk() -> None:
+    assert VERSIONS.keys() == SDKS.keys()
+
+
+@pytest.mark.parametrize("name", SDKS)
+def test_the_page_shows_what_each_sdk_does(name: str) -> None:
+    sdk = SDKS[name]
+    if f"{sdk.package} {version_of(sdk)}" != VERSIONS[name]:
+        pytest.skip(f"{VERSIONS[name]} is not installed")
+    found = matrix(date=DATE, sdks=[name], cuts=["whole"])
+    assert documented(name) == {row.case: MARKS[row.cells[f"sdk:{name}"].outcome] for row in found.rows}

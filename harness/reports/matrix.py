@@ -139,7 +139,8 @@ def matrix_text(matrix: Matrix) -> str:
         wide = max(len(one_line(row.case)) for row in rows)
         more = "  client models that fail" if counted else ""
         lines += ["", f"{dialect}, {_plural(len(rows), kind)}"]
-        lines += [" " * (wide + 2) + "".join(f"{numbers[column.name]:>4}" for column in shown) + " " * 12 + more]
+        heads = "".join(f"{numbers[column.name]:>4}" for column in shown)
+        lines += [f"{'':<{wide}}  {heads}{'':<12}{more}".rstrip()]
         for row in rows:
             cells = "".join(f"{mark_of(row.cells[column.name]):>4}" for column in shown)
             severity = f"{row.severity}{'*' if row.contested else ''}"

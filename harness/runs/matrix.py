@@ -186,6 +186,7 @@ def _given(fixtures: Path | None, quirks: bool, patterns: Sequence[str]) -> tupl
                 near = suggestion(pattern, [one.case.name for one in found])
                 raise UsageError(f"no case {pattern!r}{near or '; use a pattern such as 02*'}")
         found = [one for one in found if any(fnmatchcase(one.case.name, pattern) for pattern in patterns)]
+    found.sort(key=lambda one: (one.row.kind != "quirk", DIALECTS.index(one.case.dialect)))
     own = sum(not one.checkable for one in found)
     if own:
         untold.append(f"{own} fixtures have no .expected.json: for them our own reading is taken to be right")
@@ -213,7 +214,7 @@ def _fixtures(root: Path, untold: list[str]) -> list[Given]:
             expected=msgspec.convert(msgspec.to_builtins(shown.reading.message), Expected),
         )  # fmt: skip
         found.append(Given(case=case, row=row, checkable=name in expected))
-    return sorted(found, key=lambda one: DIALECTS.index(one.case.dialect))
+    return found
 
 
 def _cell(subject: Subject, one: Given, families: Iterable[str]) -> Cell:
