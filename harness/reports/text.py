@@ -14,6 +14,7 @@ from harness.recording import Recording
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 LONGEST = 2000  # characters shown of an event
+BREAKS = 6  # names of client models shown; the report as JSON has them all
 HEAD, TAIL = 90, 110  # bytes shown of a place in a body: what opens a payload, and where usage and finish stand
 
 
@@ -58,7 +59,8 @@ def finding_lines(
     for evidence in finding.evidence:
         yield from _evidence_lines(evidence, bodies, indent)
     if finding.breaks:
-        yield f"{indent}  breaks: {', '.join(finding.breaks)}"
+        more = f" and {len(finding.breaks) - BREAKS} more" if len(finding.breaks) > BREAKS else ""
+        yield f"{indent}  breaks: {', '.join(finding.breaks[:BREAKS])}{more}"
 
 
 def _evidence_lines(

@@ -19,6 +19,7 @@ from harness.findings import Finding, Outcome, Report, Severity, ShapeResult, ou
 from harness.partial import FOLDER
 from harness.policy import accept, judge
 from harness.recording import Recording
+from harness.runs.evidence import with_breaks
 from harness.runs.taking import Say, Take, reading_of, take
 from harness.settings import suggestion
 from harness.shapes import CANONICAL, SHAPES, asked_of
@@ -271,7 +272,8 @@ def _shape(
         if found.unmeasured or compared.not_measured:
             result.reason = found.unmeasured or compared.not_measured
             continue
-        result.findings, result.shared, result.remarks = compared.findings, compared.shared, compared.remarks
+        result.findings = with_breaks(compared.findings)
+        result.shared, result.remarks = compared.shared, compared.remarks
         result.reason, result.outcome = "", Outcome.CONFORMS
         break
     return result
