@@ -140,6 +140,7 @@ PAIRS: list[tuple[str, bytes, bytes, list[tuple[str, str]], list[tuple[str, str]
     ("the whole stream", CLEAN, stream(*TEXT[:2], done=False), [("stream.cut", "f")], []),
     ("a failure", CLEAN, FAILED, [("error.in-stream", "f")], []),
     ("nothing at all", CLEAN, b"", [("stream.empty", "f")], []),
+    ("events that are no JSON", CLEAN, b"data: <html>\n\ndata: </html>\n\n", [("stream.not-a-stream", "f")], []),
     ("markup", stream(ROLE, chunk({"content": "hi"}), STOP), stream(ROLE, chunk({"content": "<tool_call>{}"}), STOP),
      [("tool.markup-in-text", "f")], []),
 ]  # fmt: skip

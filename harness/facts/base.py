@@ -11,10 +11,11 @@ import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.dialects.base import JSON_TYPES
-from harness.events import End, Error, Event, Finish, Note, ToolCall
+from harness.events import End, Error, Event, Finish, Note, Ping, ToolCall
 from harness.findings import Severity
 from harness.message import Message, complete_at, first_id, join_arguments, joined_name
 from harness.sse import ServerSentEvent
+from harness.timing import held_back
 
 if TYPE_CHECKING:
     from harness.asked import Asked
@@ -57,6 +58,7 @@ class Facts:
         self.grades: dict[str, Severity] = {}
         self.payloads = 0
         self.named = 0
+        self.first_end = 0  # where the first payload that is no ping ends in the body
         self.last_at = 0
         self.content_seen = False
         self.reason_seen = False
@@ -73,6 +75,8 @@ class Facts:
             self.payloads += 1
             if sse.event:
                 self.named += 1
+        if not self.first_end and any(type(event) is not Ping for event in events):
+            self.first_end = sse.at + sse.length
         self.last_at = sse.at
         before_content, before_reason = self.content_seen, self.reason_seen
         failure: Error | None = None
@@ -268,6 +272,12 @@ class Facts:
             self.note("http.content-encoding", 0, 0, coding)
         if media and recording.status in (200, None) and media not in self.media_types():
             self.note("http.media-type", 0, 0, media)
+        # What keeps a reverse proxy from holding the stream back (SEEDS, B, "Relay").
+        for directive in recording.headers.get("cache-control", "").lower().split(","):
+            if directive.strip():
+                self.member("http.cache-control", directive.strip())
+        if buffering := recording.headers.get("x-accel-buffering", "").strip().lower():
+            self.fact("http.x-accel-buffering", buffering)
 
     def media_types(self) -> tuple[str, ...]:
         """The content types a strict reader of this dialect takes."""
@@ -387,7 +397,11 @@ class Facts:
     ) -> None:
         stalled = recording.end.startswith("timeout")
         if result != "error" and self.payloads == 0 and not message.choices:
-            if "stream.not-a-stream" not in self.notes and not reducer.fold.ended:
+            if reducer.fold.ended or "stream.not-a-stream" in self.notes:
+                pass
+            elif (alien := self.notes.get("sse.data-not-json")) is not None and not stalled:
+                self.note("stream.not-a-stream", alien.at, alien.length, alien.detail)
+            else:
                 self.note("stream.stalled" if stalled else "stream.empty", 0, len(recording.body))
         elif stalled:
             self.note("stream.stalled", *tail, recording.end)
@@ -431,11 +445,9 @@ class Facts:
 
     def _timing(self, recording: Recording) -> None:
         """Everything in one burst, two seconds or more after the request: something buffers (case 064)."""
-        reads = recording.reads
-        if reads and self.payloads >= 3 and reads[-1].end >= len(recording.body):
-            first, last = reads[0].microseconds, reads[-1].microseconds
-            if first >= 2_000_000 and last - first < 50_000:
-                self.note("timing.one-burst", 0, len(recording.body), f"{first / 1e6:.1f} s")
+        wait = held_back(recording.reads, len(recording.body), self.first_end, self.payloads)
+        if wait is not None:
+            self.note("timing.one-burst", 0, len(recording.body), f"{wait / 1e6:.1f} s")
 
 
 def _error_detail(message: Message) -> str:
