@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commandline import harness
+from commandline import harness, harness_process
 
 from harness.answers import CaseOutcome
 from harness.cases import quirk_cases
@@ -174,6 +174,27 @@ def test_the_projects_fixtures_are_checked_too(folder: Path) -> None:
     assert "--config providers.yaml --case p/text" in broken.one["cases"][0]["failures"][0]["repro"]
 
 
+def test_the_client_model_that_a_target_behaves_like_is_named() -> None:
+    for name in ("keys-by-id", "concatenates-names"):
+        done = harness("check", f"client:{name}")
+        assert done.code == 1
+        (line,) = [line for line in done.out.splitlines() if line.startswith("your accumulator behaves like: ")]
+        assert line == f"your accumulator behaves like: {name}"
+        (likely, *_) = harness("check", f"client:{name}", "--json").one["diagnosis"]
+        assert (likely["client"], likely["score"]) == (name, 1.0)
+    some = harness("check", "client:keys-by-id", "--case", "02*")
+    assert "behaves like" not in some.out  # a part of the quirks fits many models
+    right = harness("check", "client:right-queries", "--json")
+    assert (right.code, right.one["diagnosis"]) == (0, [])
+
+
+def test_a_module_of_the_users_own_may_be_called_client(folder: Path) -> None:
+    (folder / "client.py").write_text("def accumulate(pieces):\n    raise ValueError('mine')\n")
+    with harness_process("check", "client:accumulate", "--case", "001*", "--json", cwd=folder) as process:
+        (case,) = json.loads(process.communicate()[0])["cases"]
+    assert case["failures"][0]["differences"] == ["ValueError: mine"]
+
+
 def test_not_measured_is_exit_3() -> None:
     done = harness("check", REFERENCE, "--dialect", "cohere")
     assert done.failed(3) == (
@@ -203,6 +224,8 @@ def test_not_measured_is_exit_3() -> None:
         ([REFERENCE, "--timeout", "0"], "Invalid value for '--timeout'"),
         (["--cut", "bytes", "--", sys.executable], "given each stream in one piece: leave --cut out"),
         (["sdk:openai-pyton"], "target sdk:openai-pyton: not known; did you mean 'openai-python'?"),
+        (["client:keys-by-ids"], "not known; did you mean 'keys-by-id'? docs/clients.md lists them"),
+        (["client:keys-by-id", "--payloads"], "client:keys-by-id is given the stream: leave it out"),
         (["--", "no-such-command-anywhere"], "no such command"),
     ],
 )

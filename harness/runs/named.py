@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
+from pathlib import Path
 
 from harness.adapters import SDKS
 from harness.claims import Claims
@@ -37,6 +39,7 @@ def named_target(place: str, *, claims: Claims | None = None, timeout: float = R
 def _elsewhere(place: str, known: Collection[str]) -> Target | None:
     """None if there is a module in which the name may be; else UsageError."""
     kind, _, name = place.partition(":")
-    if find_spec(kind) is not None:
+    if PathFinder.find_spec(kind, [str(Path.cwd()), *sys.path]) is not None:
         return None
-    raise UsageError(f"target {place}: not known{suggestion(name, known) or ';'} there are {', '.join(known)}")
+    listed = f"there are {', '.join(known)}" if kind == "sdk" else "docs/clients.md lists them"
+    raise UsageError(f"target {place}: not known{suggestion(name, known) or ';'} {listed}")
