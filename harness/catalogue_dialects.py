@@ -91,6 +91,28 @@ COHERE = [
          "ignore it", "ignore what you do not know"),
 ]  # fmt: skip
 
+# Where the other side's bytes for a note are: the fact that shows how the baseline does it.
+COUNTERPART_DIALECTS: dict[str, str] = {
+    "anthropic": "anthropic.block-index",
+    "anthropic.start-missing": "anthropic.start",
+    "anthropic.start-repeated": "anthropic.start",
+    "anthropic.message-members": "anthropic.start",
+    "anthropic.input-in-start": "anthropic.input",
+    "anthropic.input-missing": "anthropic.input",
+    "anthropic.usage-start": "usage.position.start",
+    "anthropic.usage-start-zero": "usage.position.start",
+    "anthropic.usage-delta": "usage.position.delta",
+    "anthropic.usage-in-blocks": "usage.position.delta",
+    "anthropic.stop-sequence-key": "anthropic.stop-sequence-key",
+    "anthropic.stop-sequence-reason": "anthropic.stop-sequence-key",
+    "gemini": "gemini.candidates",
+    "gemini.arguments-string": "tool.arguments-type",
+    "ollama": "finish.value",
+    "ollama.arguments-string": "tool.arguments-type",
+    "ollama.message-members": "ollama.form",
+    "cohere": "cohere.start",
+}
+
 # cause -> what it explains, patterns as in catalogue.EXPLAINS (RULES, section 4).
 EXPLAINS_DIALECTS: dict[str, str] = {
     "anthropic.start-missing": "anthropic.usage-* anthropic.message-members usage.*",

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from harness.catalogue import CATALOGUE, EXPLAINS, Rule
+from harness.catalogue_dialects import COUNTERPART_DIALECTS
 from harness.catalogue_responses import COUNTERPART_RESPONSES
 from harness.findings import Evidence, Finding, Severity
 from harness.structure import Structure
@@ -21,8 +22,7 @@ DOCUMENTED = {
 COUNTERPART = {
     "end": "end.marker", "finish": "finish.value", "tool": "tool.index", "usage": "usage.position",
     "text": "text.first", "role": "role.pattern", "chunk": "chunk.choices", "error": "error.delivery",
-    "reasoning": "reasoning.field", "logprobs": "logprobs", "anthropic": "anthropic.block-index",
-    "gemini": "gemini.candidates", "ollama": "finish.value", "cohere": "cohere.start", **COUNTERPART_RESPONSES,
+    "reasoning": "reasoning.field", "logprobs": "logprobs", **COUNTERPART_DIALECTS, **COUNTERPART_RESPONSES,
 }  # fmt: skip
 
 

@@ -329,6 +329,25 @@ def test_a_finding_points_at_the_bytes() -> None:
 # -- comparison ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("fault", "shown"),
+    [
+        (changed(START, "message", "usage", "input_tokens", to=0), b"message_start"),
+        (changed(START, "message", "role"), b"message_start"),
+        (changed(BLOCK, "content_block", "input", which=1), b"content_block_start"),
+        (changed(ENDED, "usage", "output_tokens"), b"message_delta"),
+        (changed(ENDED, "delta", "stop_sequence", to="X"), b"message_delta"),
+        (without("content_block_stop"), b"content_block_start"),
+    ],
+)
+def test_a_finding_shows_the_bytes_of_both_sides(fault: Fault, shown: bytes) -> None:
+    body = sse(CALLS, names=True)
+    (finding,) = compare([facts(body, "anthropic")], facts(faulty(CALLS, fault), "anthropic")).findings
+    baseline, candidate = finding.evidence
+    assert (baseline.side, candidate.side) == ("baseline", "candidate")
+    assert shown in body[baseline.at : baseline.at + baseline.length].partition(b"\n")[0]
+
+
 def test_thinking_without_its_signature_is_fatal_where_the_baseline_has_it() -> None:
     signed, unsigned = facts(THOUGHT, "anthropic"), facts(documented(thinking(0, ""), text(1, "4")), "anthropic")
     assert against(signed, unsigned) == {"reasoning.signature-missing": "f"}

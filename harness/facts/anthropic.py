@@ -112,6 +112,7 @@ class AnthropicFacts(CountedFacts):
             self.note("anthropic.start-repeated", *place)
         else:
             self.start = "late" if "anthropic.start-missing" in self.notes else "first"
+            self.where["anthropic.start"] = place
         message = payload.get("message")
         if type(message) is not dict:
             self._member("message", payload, place, "message_start", Severity.FATAL)

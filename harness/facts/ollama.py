@@ -42,7 +42,9 @@ class OllamaFacts(CountedFacts):
     def chunk(self, payload: dict[str, Any], sse: ServerSentEvent, events: list[Event]) -> None:
         message = payload.get("message")
         if type(message) is dict:
-            self.form = self.form or "chat"
+            if not self.form:
+                self.form = "chat"
+                self.where["ollama.form"] = (sse.at, sse.length)
             if not message.get("role"):
                 self._member("a message has no role", sse)
         elif self.form == "chat":
