@@ -1,7 +1,8 @@
 """The rule catalogue: what each code says, how bad it is, what it does to a client, and the remedy. Data only.
 
 Codes are stable: people write them in acceptances. A code is a note's code (side "note") or the path of a fact that both
-streams have (side "diff"); "both" is a note in lint and a difference in compare; "lint" is never a difference.
+streams have (side "diff"); "both" is a note in lint and a difference in compare; "lint" is never a difference; "run" is
+judged by gate alone.
 Source: RULES, sections 3 and 4. `{detail}`, `{baseline}` and `{candidate}` are filled in where a message has them.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from harness.catalogue_dialects import ANTHROPIC, COHERE, EXPLAINS_DIALECTS, GEMINI, OLLAMA
 from harness.catalogue_responses import EXPLAINS_RESPONSES, RESPONSES
+from harness.catalogue_run import PARITY, TIMING
 from harness.rule import C, F, N, Rule
 
 __all__ = ["CATALOGUE", "EXPLAINS", "C", "F", "N", "Rule"]
@@ -323,5 +325,6 @@ EXPLAINS["stream.stalled"] = EXPLAINS["stream.cut"]  # both ended too early, the
 
 CATALOGUE: dict[str, Rule] = {
     rule.code: rule
-    for group in (FRAMING, ENDING, CHAT, TOOLS, USAGE, RESPONSES, ANTHROPIC, GEMINI, OLLAMA, COHERE) for rule in group
+    for group in (FRAMING, ENDING, CHAT, TOOLS, USAGE, RESPONSES, ANTHROPIC, GEMINI, OLLAMA, COHERE, TIMING, PARITY)
+    for rule in group
 }  # fmt: skip

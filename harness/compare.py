@@ -23,6 +23,7 @@ from harness.shapes import UNMEASURED_STATUS
 from harness.structure import Structure
 
 _MISSING = object()
+RELAY = "http.x-accel-buffering"
 
 
 class Comparison(msgspec.Struct, kw_only=True):
@@ -53,7 +54,7 @@ def compare(baseline: Sequence[Structure], candidate: Structure, *, shape: str =
             if theirs != "cut" or not any(finding.severity is F for finding in findings):
                 findings.append(_finding(_change("result", base, candidate), "error.swallowed", F, take))
             findings = _without_explained(findings, base, candidate)
-            return Comparison(findings=in_order(findings), shared=_shared(base, candidate, findings))
+            return Comparison(findings=in_order(findings), shared=_shared(takes, candidate, findings))
         return Comparison(not_measured="the baseline failed")
     if ours != "ok":
         return Comparison(not_measured=f"the baseline's stream is no answer ({ours})")
@@ -63,13 +64,13 @@ def compare(baseline: Sequence[Structure], candidate: Structure, *, shape: str =
     if theirs == "ok":
         findings += _differences(takes, candidate, take)
     findings = _without_explained(findings, base, candidate)
-    shared = _shared(base, candidate, findings)
+    shared = _shared(takes, candidate, findings)
     return Comparison(findings=in_order(findings), shared=shared, remarks=_remarks(base, candidate))
 
 
-def _shared(base: Structure, candidate: Structure, findings: list[Finding]) -> list[str]:
+def _shared(takes: Sequence[Structure], candidate: Structure, findings: list[Finding]) -> list[str]:
     """Codes that both sides have, but for what another of them explains, and for what is a finding all the same."""
-    common = candidate.notes.keys() & base.notes.keys()
+    common = candidate.notes.keys() & {code for take in takes for code in take.notes}
     return sorted(common - explained(common) - {finding.rule for finding in findings})
 
 
@@ -89,13 +90,15 @@ def _joins(first: Structure, other: Structure) -> bool:
 
 
 def _notes(takes: Sequence[Structure], candidate: Structure, take: int) -> list[Finding]:
-    """Notes that no take of the baseline has, or has milder."""
+    """Notes that no take of the baseline has, or has milder. A fatal one is excused by the first take only."""
     out = []
     for code in candidate.notes:
         if rule_of(code).side != "note":
             continue
-        known = [severity_of(other, code).rank for other in takes if code in other.notes]
-        if not known or max(known) < severity_of(candidate, code).rank:
+        severity = severity_of(candidate, code)
+        asked = takes[:1] if severity is F else takes
+        known = [severity_of(other, code).rank for other in asked if code in other.notes]
+        if not known or max(known) < severity.rank:
             out.append(note_finding(candidate, code, takes[0], take))
     return out
 
@@ -131,12 +134,22 @@ SAME_CAUSE = [
 
 def _differences(takes: Sequence[Structure], candidate: Structure, take: int) -> list[Finding]:
     """Difference rules over the facts that changed."""
-    out = []
-    for change, code in _changes(takes, candidate):
-        judged = JUDGES[code](change) if code in JUDGES else (code, CATALOGUE[code].severity)
-        if judged is not None and not (judged[0] in candidate.notes and rule_of(judged[0]).side == "note"):
-            out.append(_finding(change, judged[0], judged[1], take))
-    return out
+    return [
+        _finding(change, code, severity, take)
+        for change, code, severity in _judged(takes, candidate)
+        if not (code in candidate.notes and rule_of(code).side == "note")
+    ]
+
+
+def _judged(takes: Sequence[Structure], candidate: Structure) -> list[tuple[Change, str, Severity]]:
+    """Changes that are findings. What is fatal against the first take stays one, whatever the others hold (DESIGN)."""
+    out: dict[str, tuple[Change, str, Severity]] = {}
+    for envelope in (takes, takes[:1]) if len(takes) > 1 else (takes,):
+        for change, owner in _changes(envelope, candidate):
+            judged = JUDGES[owner](change) if owner in JUDGES else (owner, CATALOGUE[owner].severity)
+            if judged is not None and (judged[1] is F or envelope is takes):
+                out[change.path] = (change, *judged)
+    return list(out.values())
 
 
 def _changes(takes: Sequence[Structure], candidate: Structure) -> list[tuple[Change, str]]:
@@ -247,14 +260,12 @@ def _finding(change: Change, code: str, severity: Severity, take: int) -> Findin
 def _errors(takes: Sequence[Structure], candidate: Structure, take: int) -> Comparison:
     """Failure x failure: the error facts alone."""
     findings = []
-    for change, code in _changes(takes, candidate):
+    for change, code, severity in _judged(takes, candidate):
         if not (change.path.startswith("error.") or change.path == "end.marker-after-error"):
             continue
         if change.baseline is None or change.candidate is None:
             continue  # unknown on one side
-        judged = JUDGES[code](change) if code in JUDGES else (code, CATALOGUE[code].severity)
-        if judged is not None:
-            findings.append(_finding(change, judged[0], judged[1], take))
+        findings.append(_finding(change, code, severity, take))
     codes = {finding.rule for finding in findings}
     if "error.envelope" in codes:  # another envelope has other fields: one cause
         findings = [finding for finding in findings if finding.rule not in ("error.fields", "error.code-type")]
@@ -319,4 +330,10 @@ def _remarks(base: Structure, candidate: Structure) -> list[str]:
         out.append(f"the model made {theirs['calls']} calls; on the baseline {ours['calls']}")
     if theirs["prose-before-call"] and not ours["prose-before-call"]:
         out.append("the model wrote text before its call; on the baseline it did not")
+    answered = candidate.get("http.status") is not None  # else its headers are not known
+    if answered and base.get(RELAY) == "no" and candidate.get(RELAY) != "no":
+        out.append(
+            "X-Accel-Buffering: no comes from the baseline and not from the candidate: a reverse proxy on the way may "
+            "hold its stream back (one that obeyed the header has removed it)"
+        )
     return out

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from harness.findings import Severity
 
 C, N, F = Severity.COSMETIC, Severity.NEGOTIABLE, Severity.FATAL
-Side = Literal["note", "diff", "both", "lint"]
+Side = Literal["note", "diff", "both", "lint", "run"]
 
 
 class Rule(NamedTuple):

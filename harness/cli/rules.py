@@ -15,6 +15,7 @@ _SIDES = {
     "diff": "a difference between two streams only",
     "both": "an oddity of one stream; in a comparison the baseline's own form is the norm",
     "lint": "an oddity of one stream; never a difference",
+    "run": "judged by gate alone, from times or from a second answer",
 }
 
 
