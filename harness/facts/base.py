@@ -7,11 +7,11 @@ A fact never depends on wording, on the number of deltas, on ids or times, or on
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.dialects.base import JSON_TYPES
 from harness.events import End, Error, Event, Finish, Note, Ping, ToolCall
+from harness.facts.marks import ERROR_MEMBERS, MARKUP, SEEN_NOTES, SURROGATE, THINK
 from harness.findings import Severity
 from harness.message import Message, complete_at, first_id, join_arguments, joined_name
 from harness.sse import ServerSentEvent
@@ -23,22 +23,6 @@ if TYPE_CHECKING:
     from harness.reduce import Reducer
 
 Place = tuple[int, int]  # at, length
-
-MARKUP = re.compile(
-    r"<tool_call>|</tool_call>|<\|tool_call|<function=\w|\[TOOL_CALLS\]|<\|python_tag\|>|<｜tool▁call|<invoke name="
-    r"|<function_calls>|<\|tool_calls_section_begin\|>"
-)
-THINK = re.compile(r"</?think(?:ing)?>|<\|channel\|>analysis|</?thought>|◁/?think▷")
-SURROGATE = re.compile("[\ud800-\udfff]")
-ERROR_MEMBERS = ("type", "code", "message", "param", "status")
-
-# What the SSE parser saw -> the note that says so.
-SEEN_NOTES = {
-    "bom": "sse.bom", "comment": "sse.comments", "crlf": "sse.line-endings", "cr": "sse.line-endings",
-    "no-space": "sse.data-space", "multi-line-data": "sse.multi-line-data", "long-line": "sse.long-line",
-    "empty-data": "sse.empty-data", "control-only": "sse.control-fields", "id": "sse.id-field",
-    "retry": "sse.id-field", "unknown-field": "sse.unknown-field",
-}  # fmt: skip
 
 
 class Facts:
