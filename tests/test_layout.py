@@ -19,12 +19,12 @@ PATHS = sorted(PACKAGE.rglob("*.py"))
 ORDER = [
     "errors findings",
     "sse events recording jsontext asked data rule codings endpoint conventions secrets",
-    "message history dialects steps faults detect cuts",
-    "reduce facts structure",
-    "catalogue catalogue_dialects catalogue_responses rules shapes clients answers clean",
-    "judges compare",
-    "settings providers config bodies store partial matching transport recorder http1 replay serving claims targets "
-    "commands adapters cases policy",
+    "message history dialects steps faults faults_body faults_wire error_forms detect cuts timing",
+    "reduce timing facts structure",
+    "catalogue catalogue_dialects catalogue_responses catalogue_run rules shapes clients answers clean",
+    "judges compare cutover thresholds",
+    "settings providers config bodies store partial matching transport recorder http1 loopback replay serving claims "
+    "targets commands adapters cases policy",
     "runs",
     "reports",
     "testing pytest_streams pytest_items pytest_plugin cli",
