@@ -1,4 +1,4 @@
-"""What facts look for: markup and think tags in a text, half a character, the members of an error, the parser's sights."""
+"""What facts look for: markup and think tags in a text, half a character, members of an error, sights of the parser."""
 
 from __future__ import annotations
 
