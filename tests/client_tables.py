@@ -1,12 +1,13 @@
 """Computes what is known of the client models: how each fails the quirks, what each rule breaks, the table for users.
 
-`python tests/client_tables.py` writes harness/clients/signatures.json, breaks.json and docs/clients.md anew.
+`python tests/client_tables.py` writes harness/clients/signatures.json, breaks.json, shown_by.json and docs/clients.md
+anew. What real SDKs break is computed by sdk_tables.py.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +90,16 @@ def right_on_controls(model: ClientModel, case: Case, rule: str) -> bool:
     return True
 
 
-def breaks(signatures: Mapping[str, Mapping[str, Any]], cases: Sequence[Case]) -> dict[str, list[str]]:
+def breaks(
+    signatures: Mapping[str, Mapping[str, Any]],
+    cases: Sequence[Case],
+    right: Callable[[str, Case, str], bool] = lambda name, case, rule: right_on_controls(CLIENTS[name], case, rule),
+) -> dict[str, list[str]]:
     """For each rule that a quirk shows, the wrong models that fail it though they are right on its controls.
 
     Where the quirk shows several rules, the model must be right on a quirk of each other one; and where it has further
-    notes, a model that is known to fail under one of those proves nothing.
+    notes, a model that is known to fail under one of those proves nothing. `right` says of a model by its name whether
+    it is right on the controls of a case and a rule.
     """
     shown = {case.name: rules_of(case) for case in cases}
     proofs: dict[tuple[str, str], set[str]] = {}  # rule, model: quirks
@@ -110,7 +116,7 @@ def breaks(signatures: Mapping[str, Mapping[str, Any]], cases: Sequence[Case]) -
         for rule in rules:
             for name, failed in signatures.items():
                 alone = all(harmless(other, name) for other in rules if other != rule)
-                if case.name in failed["fails"] and alone and right_on_controls(CLIENTS[name], case, rule):
+                if case.name in failed["fails"] and alone and right(name, case, rule):
                     proofs.setdefault((rule, name), set()).add(case.name)
     found: dict[str, list[str]] = {}
     for (rule, name), quirks in sorted(proofs.items()):
@@ -187,12 +193,22 @@ def breaks_json(signatures: Mapping[str, Any], cases: Mapping[str, Case]) -> str
     return as_json(breaks(signatures, list(cases.values()))) + "\n"
 
 
+def shown_by(cases: Iterable[Case]) -> dict[str, list[str]]:
+    """For each rule the quirks that show it, as `rules_of` says."""
+    found: dict[str, list[str]] = {}
+    for case in cases:
+        for rule in rules_of(case)[0]:
+            found.setdefault(rule, []).append(case.name)
+    return dict(sorted(found.items()))
+
+
 def main() -> None:
-    """Write the three files."""
+    """Write the four files."""
     cases = {case.name: case for case in quirk_cases()}
     signatures = {name: signature(model, cases.values()) for name, model in WRONG.items()}
     (FOLDER / "signatures.json").write_text(signatures_json(signatures, cases), encoding="utf-8")
     (FOLDER / "breaks.json").write_text(breaks_json(signatures, cases), encoding="utf-8")
+    (FOLDER / "shown_by.json").write_text(as_json(shown_by(cases.values())) + "\n", encoding="utf-8")
     DOCS.write_text(page(cases), encoding="utf-8")
 
 

@@ -1,6 +1,7 @@
-"""What the client models were seen to do on the quirks: which fail under a rule, and how each fails. Data, read once.
+"""What clients were seen to do on the quirks: which fail under a rule, and how each model fails. Data, read once.
 
-The two files beside this one are computed from the models by tests/client_tables.py; a test holds them true.
+The files beside this one are computed by tests/client_tables.py and, of real SDKs, tests/sdk_tables.py; tests hold
+them true.
 """
 
 from __future__ import annotations
@@ -49,11 +50,17 @@ def field_of(line: str) -> str:
 
 
 def breaks_of(rule: str) -> list[str]:
-    """The client models proven to fail under a rule, by name, sorted; none if no quirk shows it.
+    """The clients proven to fail under a rule: SDKs with the version that was run, then client models by name.
 
     Proven: wrong on a quirk whose worst finding is this rule alone, and right on a documented stream of the same make.
     """
-    return list(_data("breaks.json").get(rule, ()))
+    return [*_data("sdk_breaks.json").get(rule, ()), *_data("breaks.json").get(rule, ())]
+
+
+def quirks_of(rule: str, dialect: str) -> list[str]:
+    """The quirks of a dialect that show a rule: it is a worst finding of theirs, a cosmetic one the only one."""
+    dialects = case_dialects()
+    return [name for name in _data("shown_by.json").get(rule, ()) if dialects[name] == dialect]
 
 
 @cache
