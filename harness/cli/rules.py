@@ -10,7 +10,7 @@ from harness.catalogue import CATALOGUE, EXPLAINS, Rule
 from harness.cli.common import json_option, say, say_json
 from harness.errors import UsageError
 
-_SIDES = {
+SIDES = {
     "note": "an oddity of one stream; in a comparison it counts where the baseline lacks it",
     "diff": "a difference between two streams only",
     "both": "an oddity of one stream; in a comparison the baseline's own form is the norm",
@@ -46,7 +46,7 @@ def rules(code: str | None, as_json: bool) -> None:
     say(f"{rule.code}: {rule.severity}")
     say(f"  {_sentence(rule)}")
     say(f"  remedy: {rule.remedy}")
-    say(f"  kind: {_SIDES[rule.side]}")
+    say(f"  kind: {SIDES[rule.side]}")
     if rule.path:
         say(f"  reads: {rule.path if rule.path.startswith('behaviour') else 'wire.' + rule.path}")
     if code in EXPLAINS:
