@@ -101,6 +101,18 @@ class Expected(msgspec.Struct, kw_only=True):
         )
 
 
+def members(answer: Answer) -> frozenset[str] | None:
+    """The features whose members an accepted answer has, given as message JSON; None for any other answer."""
+    try:
+        reading = _reading(answer.value) if answer.state == "accepted" else None
+    except _NoMessage:
+        return None
+    if reading is None or reading.message.get("role") == "assistant" or not reading.shows >= {"terminal"}:
+        return None
+    has = {name for name in FEATURES if name in reading.message}
+    return frozenset(has | ({"finish_reason"} if "finish_raw" in reading.message else set()))
+
+
 class _NoMessage(ValueError):
     """The value is in none of the forms; its text says what it is."""
 
@@ -225,6 +237,8 @@ def _differences(got: Mapping[str, Any], want: Expected, shows: Collection[str])
     fields = ["text", *(name for name in ("reasoning", "refusal", "finish_reason", "terminal") if name in shows)]
     if "finish_reason" in shows and "finish_raw" in got:
         fields.append("finish_raw")
+        if "finish_reason" not in got:
+            fields.remove("finish_reason")
     for name in fields:
         if (got.get(name) or None) != (getattr(want, name) or None):
             yield _line(name, got.get(name), getattr(want, name))

@@ -11,7 +11,7 @@ A Python callable claims by attributes (`dialects`, `features`, `payloads`), any
         outcome: accepted-truncation
         reason: the caller counts the tokens
 
-Without `dialects` only chat is asked; without `features` all are claimed.
+Without `dialects` only chat is asked; without `features` they are told by what the answers hold.
 """
 
 from __future__ import annotations
@@ -43,10 +43,14 @@ class KnownFailure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claims(msgspec.Struct, frozen=True, kw_only=True):
-    """What is claimed; null where nothing is said. `options` are the command-line options that say the same."""
+    """What is claimed; null where nothing is said. `options` are the command-line options that say the same.
+
+    `inferred`: the features were told by the answers, not declared.
+    """
 
     dialects: tuple[str, ...] | None = None
     features: tuple[str, ...] | None = None
+    inferred: bool = False
     known_failures: tuple[KnownFailure, ...] = ()
     options: tuple[str, ...] = ()
 

@@ -471,7 +471,8 @@ def test_fixtures_are_checked_against_their_expected_message_as_they_were_read(f
     report = check(CallableTarget(target), fixtures=fixtures, quirks=False, cuts=["recorded"])
     assert outcomes(report) == {"mine/error": "skipped", "mine/text": "right"}
     assert of(report, "mine/error").reason == "status 400 with a body that is no stream: the target sees bodies only"
-    assert seen == [[20, len(GOOD.encode()) - 20]]
+    whole = [len(GOOD.encode())]  # the probe that tells what the answers hold
+    assert seen == [whole, [20, len(GOOD.encode()) - 20]]
     assert "fixtures without dialect or .expected.json: mine/stop" in report.not_observed
     counts = CallableTarget(changed(lambda m: m.update(usage={"input_tokens": 1})))
     wrong = check(counts, fixtures=fixtures, quirks=False)
@@ -634,3 +635,18 @@ def test_the_page_for_users_names_everything() -> None:
     assert len(codes) > 15
     names = [*FEATURES, *map(str, CaseOutcome), *(family.partition(":")[0] for family in FAMILIES), *codes]
     assert [name for name in names if f"`{name}" not in page] == []
+
+
+def test_what_is_undeclared_and_in_no_answer_is_not_compared_and_said() -> None:
+    def text_only(pieces: Iterable[bytes]) -> dict[str, Any]:
+        answer = reading(list(pieces))
+        return {name: answer[name] for name in ("text", "tool_calls", "finish_raw")}
+
+    report = check(CallableTarget(text_only), cases=["001-*", "021-*", "059-*", "049-*"], cuts=["whole"])
+    assert outcomes(report) == {
+        "001-data-no-space": "right", "021-interleaved-parallel-calls": "right", "059-refusal-delta": "skipped",
+        "049-cut-between-events": "accepted-truncation",
+    }  # fmt: skip
+    assert "not in the answers, so not compared: reasoning, refusal, choices, terminal, usage, error" in (
+        report.not_observed
+    )

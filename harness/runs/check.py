@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from harness.answers import FEATURES, CaseOutcome, Verdict, judge
+from harness.answers import FEATURES, CaseOutcome, Verdict, judge, members
 from harness.cases import QUIRKS, Case, fixture_cases, quirk_cases
 from harness.claims import Claims, KnownFailure, claims_from_options, load_claims
 from harness.commands import CommandTarget, Mode
@@ -160,6 +160,9 @@ def check(
         raise UsageError(f"{target.name} is given each stream in one piece: leave --cut out, or see docs/targets.md")
     families = list(cuts) if target.sees_cuts else ["whole"]
     checker = _Checker(target, families, options)
+    if target.claims.features is None and (shown := checker.shown(found)) is not None:
+        target.claims = msgspec.structs.replace(target.claims, features=shown, inferred=True)
+        checker = _Checker(target, families, options)
     results = []
     workers = jobs if target.parallel else 1
     with ThreadPoolExecutor(max_workers=max(workers, 1)) as pool:
@@ -238,15 +241,30 @@ class _Checker:
             result.known = known.reason
         return result
 
+    def shown(self, cases: Sequence[Case]) -> tuple[str, ...] | None:
+        """What the target's answers can be compared on, told by its answers to a few good streams: what it declares
+        nothing about and never gives is not compared, and the report says so. None if it answers otherwise."""
+        good = [case for case in cases if not case.expected.failed and not skipped(case, self.target)]
+        probes = [next((case for case in good if wanted(case)), None) for wanted in (
+            lambda case: not case.expected.tool_calls, lambda case: case.expected.tool_calls,
+            lambda case: case.expected.usage,
+        )]  # fmt: skip
+        seen = [members(self.target.run(self._trial(case, []))) for case in probes if case is not None]
+        found = frozenset[str]().union(*(names for names in seen if names is not None))
+        return tuple(name for name in FEATURES if name in found | {"tool_calls", "recovery"}) if found else None
+
     def _cuts(self, case: Case, family: str) -> list[int]:
         return offsets(case.recording.body, family, [read.end for read in case.recording.reads])
 
     def _run(self, case: Case, cuts: Sequence[int]) -> Verdict:
-        trial = Trial(case=case.name.replace("/", "-").replace(".", "-"), dialect=case.dialect,
-                      recording=case.recording, cuts=cuts)  # fmt: skip
-        verdict = judge(self.target.run(trial), case.expected, self.features)
+        verdict = judge(self.target.run(self._trial(case, cuts)), case.expected, self.features)
         self.compared |= verdict.compared
         return verdict
+
+    @staticmethod
+    def _trial(case: Case, cuts: Sequence[int]) -> Trial:
+        name = case.name.replace("/", "-").replace(".", "-")
+        return Trial(case=name, dialect=case.dialect, recording=case.recording, cuts=cuts)
 
     def _failed(
         self, case: Case, family: str, cuts: Sequence[int], verdict: Verdict, failures: list[Failed]
@@ -327,7 +345,8 @@ def _not_observed(
     if claims.dialects is None:
         out.append("dialects: the target claims none, so it was asked chat only")
     if claims.features is not None and (missing := [name for name in FEATURES if name not in claims.features]):
-        out.append(f"features not claimed: {', '.join(missing)}")
+        why = "not in the answers, so not compared" if claims.inferred else "features not claimed"
+        out.append(f"{why}: {', '.join(missing)}")
     if compared:
         claimed = [name for name in claims.features or FEATURES if name != "recovery"]
         if hidden := [name for name in claimed if name not in compared]:
