@@ -18,6 +18,8 @@ from harness.findings import Severity
 from harness.providers import (
     VARIABLE,
     Acceptance,
+    Caps,
+    Prices,
     Provider,
     Resolved,
     ShapeSettings,
@@ -27,17 +29,20 @@ from harness.providers import (
 from harness.settings import Place, load_settings, suggestion
 from harness.shapes import SHAPES
 from harness.store import valid_name
+from harness.timing import Thresholds
 
 __all__ = [
-    "FILE_NAME", "Acceptance", "Project", "Provider", "Resolved", "ShapeSettings", "is_loopback", "load_project",
+    "FILE_NAME", "Acceptance", "Caps", "Prices", "Project", "Provider", "Resolved", "ShapeSettings", "is_loopback",
+    "load_project",
 ]  # fmt: skip
 
 FILE_NAME = "providers.yaml"
 MAX_CONCURRENT = 64
+MAX_REQUESTS = 1_000_000
 
 _KEYS = (
     "dialect", "base_url", "api_key_env", "model", "headers", "auth", "query", "path", "verify", "request", "shapes",
-    "timeouts", "accept", "clients",
+    "timeouts", "thresholds", "prices", "caps", "parallel", "accept", "clients",
 )  # fmt: skip
 _NEEDED = ("dialect", "base_url", "model")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -150,8 +155,9 @@ class _Reader:
             model=_template(members["model"], keys=True), auth=self._auth(headers), api_key_env=self._api_key_env(),
             headers=headers, query=self._texts("query"), path=self._path(), verify=self._verify(),
             request=_patch(members["request"]) if "request" in members else {}, shapes=self._shapes(),
-            timeouts=self._timeouts(), accept=tuple(self._acceptance(entry) for entry in accept),
-            clients=self._clients(),
+            timeouts=self._timeouts(), thresholds=self._thresholds(), prices=self._prices(), caps=self._caps(),
+            parallel=members["parallel"].integer(1, MAX_CONCURRENT) if "parallel" in members else 1,
+            accept=tuple(self._acceptance(entry) for entry in accept), clients=self._clients(),
         )  # fmt: skip
 
     def _base_url(self) -> str:
@@ -259,6 +265,32 @@ class _Reader:
             return Timeouts()
         members = self.members["timeouts"].members(("connect", "first_event", "idle", "total"))
         return Timeouts(**{name: place.seconds() for name, place in members.items()})
+
+    def _thresholds(self) -> Thresholds:
+        if "thresholds" not in self.members:
+            return Thresholds()
+        members = self.members["thresholds"].members(Thresholds.__struct_fields__)
+        return Thresholds(**{name: place.seconds() for name, place in members.items()})
+
+    def _prices(self) -> Prices | None:
+        if (place := self.members.get("prices")) is None:
+            return None
+        members = place.members(("input", "output"))
+        for key in ("input", "output"):
+            if key not in members:
+                raise place.error(f"`{key}:` is missing; prices are per million tokens, input and output (0 if free)")
+        return Prices(input=members["input"].amount(), output=members["output"].amount())
+
+    def _caps(self) -> Caps:
+        if "caps" not in self.members:
+            return Caps()
+        members = self.members["caps"].members(("requests", "cost"))
+        if "cost" in members and "prices" not in self.members:
+            raise members["cost"].error("needs `prices: {input: ..., output: ...}`, which say what a request costs")
+        return Caps(
+            requests=members["requests"].integer(1, MAX_REQUESTS) if "requests" in members else None,
+            cost=members["cost"].amount() if "cost" in members else None,
+        )
 
     def _acceptance(self, place: Place) -> Acceptance:
         members = place.members(("rule", "reason", "shape", "path", "until", "severity"))

@@ -21,6 +21,7 @@ from harness.endpoint import Timeouts
 from harness.errors import ConfigError
 from harness.findings import Severity
 from harness.secrets import MIN_LENGTH
+from harness.timing import Thresholds
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^{}$]|\$(?!\{))*))?\}")
 
@@ -50,6 +51,22 @@ class ShapeSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """What a million tokens cost, in whatever currency the caps are in."""
+
+    input: float
+    output: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """The most that one run may send to a provider: requests, and what they may cost; null is no cap."""
+
+    requests: int | None = None
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
     """What needed the environment, with it. `secrets` are the values that may reach no file.
 
@@ -71,7 +88,7 @@ class Resolved:
 class Provider:
     """An entry of providers.yaml, texts as written. `file` is that file as errors name it, `root` its folder.
 
-    `auth` is bearer, x-api-key, x-goog-api-key, header:NAME or none.
+    `auth` is bearer, x-api-key, x-goog-api-key, header:NAME or none. `parallel` is how many shapes are asked at once.
     """
 
     name: str
@@ -89,6 +106,10 @@ class Provider:
     request: Mapping[str, Any] = field(default_factory=dict)
     shapes: Mapping[str, ShapeSettings] = field(default_factory=dict)
     timeouts: Timeouts = field(default_factory=Timeouts)
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    prices: Prices | None = None
+    caps: Caps = field(default_factory=Caps)
+    parallel: int = 1
     accept: tuple[Acceptance, ...] = ()
     clients: tuple[str, ...] = ()
 

@@ -34,6 +34,7 @@ Clock = Callable[[], float]  # monotonic seconds
 Sink = Callable[[bytes], object]
 OnEnd = Callable[[Recording], object]
 Sleep = Callable[[float], Awaitable[object]]
+Started = Callable[[Callable[[], object]], object]
 
 # What says something about the stream. Request ids, organisations, cookies and dates are left out on purpose.
 KEPT_HEADERS = (
@@ -50,12 +51,20 @@ _EVENT_LINE = re.compile(rb'(?:\xef\xbb\xbf)?(?:data:\s*[^\s]|\{")')
 
 def record(
     endpoint: Endpoint, *, concurrent: int = 1, sink: Sink | None = None, on_end: OnEnd | None = None,
-    clock: Clock = time.monotonic, sleep: Sleep = asyncio.sleep,
+    clock: Clock = time.monotonic, sleep: Sleep = asyncio.sleep, started: Started | None = None,
 ) -> Recording:  # fmt: skip
-    """`arecord_concurrent` for callers that are not async. Inside a running loop it takes a thread of its own."""
+    """`arecord_concurrent` for callers that are not async. Inside a running loop it takes a thread of its own.
+
+    `started` is given what ends the request as Ctrl-C does, and may be called from any thread: Ctrl-C itself reaches
+    the main thread only. It raises RuntimeError once the request has ended.
+    """
     results: list[Recording] = []
 
     async def main() -> None:
+        if started is not None:
+            loop, task = asyncio.get_running_loop(), asyncio.current_task()
+            assert task is not None
+            started(lambda: loop.call_soon_threadsafe(task.cancel))
         one = await arecord_concurrent(endpoint, concurrent, sink=sink, on_end=on_end, clock=clock, sleep=sleep)
         # Not returned: asyncio.run makes the repr of its task, result included, when it restores the Ctrl-C handler.
         results.append(one)

@@ -105,6 +105,13 @@ class Place:
             raise self._not("a number of seconds above 0")
         return float(value)
 
+    def amount(self) -> float:
+        """A number of 0 or more."""
+        value = self.json()
+        if type(value) not in (int, float) or not 0 <= value < math.inf:
+            raise self._not("a number of 0 or more")
+        return float(value)
+
     def integer(self, least: int, most: int) -> int:
         """A whole number in the range, both ends included."""
         value = self.json()

@@ -3,10 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.config import Acceptance, Project, ShapeSettings, is_loopback, load_project
+from harness.config import Acceptance, Caps, Prices, Project, ShapeSettings, is_loopback, load_project
 from harness.endpoint import Timeouts
 from harness.errors import ConfigError, UsageError
 from harness.findings import Severity
+from harness.timing import Thresholds
 
 ROOT = Path(__file__).resolve().parent.parent
 KEY = "sk-0123456789abcdef"
@@ -84,6 +85,20 @@ def test_the_contract_of_the_design(tmp_path: Path) -> None:
     )
     assert candidate.clients == ("openai-python",)
     assert found.provider("openai").timeouts == Timeouts()
+
+
+def test_limits_prices_and_caps(tmp_path: Path) -> None:
+    found = one(
+        tmp_path,
+        "thresholds: {first_event: 2.5, gap: 5}, prices: {input: 0.5, output: 0}, caps: {requests: 40, cost: 1.5}, "
+        "parallel: 4",
+    ).provider("x")
+    assert found.thresholds == Thresholds(first_event=2.5, gap=5)
+    assert (found.prices, found.caps, found.parallel) == (
+        Prices(input=0.5, output=0), Caps(requests=40, cost=1.5), 4
+    )  # fmt: skip
+    plain = one(tmp_path).provider("x")
+    assert (plain.thresholds, plain.prices, plain.caps, plain.parallel) == (Thresholds(), None, Caps(), 1)
 
 
 def test_the_shipped_file_is_sound() -> None:
@@ -164,8 +179,8 @@ def test_errors_of_the_whole_file(tmp_path: Path, text: str, expected: str) -> N
 
 
 KEYS = (
-    "dialect, base_url, api_key_env, model, headers, auth, query, path, verify, request, shapes, timeouts, accept, "
-    "clients"
+    "dialect, base_url, api_key_env, model, headers, auth, query, path, verify, request, shapes, timeouts, "
+    "thresholds, prices, caps, parallel, accept, clients"
 )
 FROM_ENVIRONMENT = "keys come from the environment only; write `api_key_env: NAME_OF_THE_VARIABLE`"
 LOOKS = "looks like a key; keys come from the environment only: write ${NAME}"
@@ -278,6 +293,30 @@ SHAPES = "text, tool-call, stop, error, parallel-tools, reasoning, structured, r
         ),
         ("timeouts: {idle: 30s}", ".timeouts.idle: must be a number of seconds above 0, but is 30s"),
         ("timeouts: {idle: -1}", ".timeouts.idle: must be a number of seconds above 0, but is -1"),
+        (
+            "thresholds: {gaps: 3}",
+            ".thresholds.gaps: unknown key; did you mean 'gap'? allowed: first_byte, first_event, first_content, gap, "
+            "total",
+        ),
+        ("thresholds: {gap: 0}", ".thresholds.gap: must be a number of seconds above 0, but is 0"),
+        ("thresholds: 2", ".thresholds: must be a mapping (key: value), but is 2"),
+        (
+            "prices: {input: 1}",
+            ".prices: `output:` is missing; prices are per million tokens, input and output (0 if free)",
+        ),
+        ("prices: {input: -1, output: 1}", ".prices.input: must be a number of 0 or more, but is -1"),
+        (
+            "prices: {input: 1, outputs: 1}",
+            ".prices.outputs: unknown key; did you mean 'output'? allowed: input, output",
+        ),
+        ("caps: {requests: 0}", ".caps.requests: must be a whole number from 1 to 1000000, but is 0"),
+        (
+            "caps: {cost: 1}",
+            ".caps.cost: needs `prices: {input: ..., output: ...}`, which say what a request costs",
+        ),
+        ("caps: {cost: a, prices: 1}", ".caps.prices: unknown key; allowed: requests, cost"),
+        ("parallel: 0", ".parallel: must be a whole number from 1 to 64, but is 0"),
+        ("parallel: 2.0", ".parallel: must be a whole number from 1 to 64, but is 2.0"),
         ("accept: {}", ".accept: must be a list, but is a mapping"),
         ("accept: [{rule: a}]", ".accept[0]: `reason:` is missing; an acceptance names a rule and says why"),
         ("accept: [{reason: a}]", ".accept[0]: `rule:` is missing; an acceptance names a rule and says why"),

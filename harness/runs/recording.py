@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from harness.bodies import request_for, shapes_offered
+from harness.bodies import Prepared, request_for, shapes_offered
 from harness.config import Project, Provider
-from harness.errors import RecordingError, UsageError
+from harness.errors import NotMeasured, UsageError
+from harness.runs.sending import Allowance, in_order
 from harness.runs.taking import Say, Take, take
 from harness.shapes import CANONICAL
 from harness.store import load, take_path
@@ -31,7 +33,7 @@ def record_provider(
     project: Project, name: str, *, shapes: Sequence[str] = (), takes: int = 1, replace: bool = False,
     environ: Mapping[str, str], say: Say,
 ) -> list[Recorded]:  # fmt: skip
-    """Record the shapes (the canonical four by default) of a provider, one request at a time.
+    """Record the shapes (the canonical four by default) of a provider, as many at a time as its entry says.
 
     A bad take never replaces a fixture, nor does one whose structure differs, unless `replace` says so. Raises
     UsageError and ConfigError before anything is sent.
@@ -40,28 +42,39 @@ def record_provider(
     wanted = list(shapes) or _canonical(project, provider)
     resolved = provider.resolve(environ)
     prepared = {shape: request_for(project, provider, resolved, shape) for shape in wanted}
-    results = []
-    for shape, request in prepared.items():
-        for number in range(1, takes + 1):
-            say(f"{name}/{shape}: take {number} of {takes} ...")
-            target = take_path(project.fixtures, name, shape, number)
-            refused: list[str] = []
+    allowance = Allowance(provider)
 
-            def decide(found: Take, target: Path = target, refused: list[str] = refused) -> Path | None:
-                reason = _not_good(found) or ("" if replace else _differs(found, target))
-                refused.extend([reason] if reason else [])
-                return None if reason else target
+    def record_shape(shape: str) -> list[Recorded]:
+        return [
+            _record(project, prepared[shape], allowance, number, replace=replace, say=say, of=takes)
+            for number in range(1, takes + 1)
+        ]
 
-            result = Recorded(provider=name, shape=shape, take=number, good=False)
-            try:
-                found = take(project, request, shape, decide=decide)
-            except RecordingError as exc:
-                result.reason = str(exc)
-            else:
-                result.path, result.good = str(found.path), not refused
-                result.reason = refused[0] if refused else ""
-            results.append(result)
-    return results
+    alone = [number for number, request in enumerate(prepared.values()) if request.concurrent > 1]
+    jobs = [partial(record_shape, shape) for shape in prepared]
+    return [result for results in in_order(jobs, provider.parallel, allowance, alone) for result in results]
+
+
+def _record(
+    project: Project, request: Prepared, allowance: Allowance, number: int, *, replace: bool, say: Say, of: int
+) -> Recorded:  # fmt: skip
+    """One take of a shape."""
+    name, shape = request.endpoint.provider, request.endpoint.shape or ""
+    say(f"{name}/{shape}: take {number} of {of} ...")
+    target = take_path(project.fixtures, name, shape, number)
+    result = Recorded(provider=name, shape=shape, take=number, good=False)
+
+    def decide(found: Take) -> Path | None:
+        result.reason = _not_good(found) or ("" if replace else _differs(found, target))
+        return None if result.reason else target
+
+    try:
+        found = take(project, request, shape, decide=decide, allowance=allowance)
+    except NotMeasured as exc:
+        result.reason = str(exc)
+    else:
+        result.path, result.good = str(found.path), not result.reason
+    return result
 
 
 def _canonical(project: Project, provider: Provider) -> list[str]:

@@ -17,6 +17,7 @@ from harness.message import Message
 from harness.partial import Partial
 from harness.recorder import record
 from harness.recording import Recording, Sent, Sidecar
+from harness.runs.sending import Allowance
 from harness.secrets import masked
 from harness.shapes import FinishClass, View, asked_of, exercised, forced, stop_marks
 from harness.structure import Reading, read
@@ -79,23 +80,30 @@ def _reasoning_tokens(message: Message, details: Mapping[str, Any] | None) -> in
 
 def take(
     project: Project, prepared: Prepared, shape: str, *, baseline_failed: bool = False,
-    decide: Callable[[Take], Path | None],
+    decide: Callable[[Take], Path | None], allowance: Allowance | None = None,
 ) -> Take:  # fmt: skip
     """Record one take. `decide` says where a take is kept; null sets it aside under `.harness/failed/`.
 
-    Raises RecordingError (no response), SecretFound, UsageError; what had arrived before a break is kept all the same.
+    Raises NotMeasured (the allowance is used up), RecordingError (no response), SecretFound, UsageError; what had
+    arrived before a break is kept all the same.
     """
+    allowance = allowance or Allowance()
+    reserved = allowance.send(prepared)
     endpoint = prepared.endpoint
     dialect = endpoint.dialect or "chat"
     sent = _sent(prepared)
     sidecar = Sidecar(dialect=dialect, shape=shape, request=sent)
     with Partial(project.root, endpoint.provider, shape, secrets=endpoint.secrets, sidecar=sidecar) as partial:
         try:
-            recording = record(endpoint, concurrent=prepared.concurrent, sink=partial.write, on_end=partial.finish)
+            recording = record(
+                endpoint, concurrent=prepared.concurrent, sink=partial.write, on_end=partial.finish,
+                sleep=allowance.sleep, started=allowance.started,
+            )  # fmt: skip
         except SecretFound:
             partial.discard()  # also where the key came in a header: nothing of such an answer is kept
             raise
         found = reading_of(recording, dialect, shape, prepared.body, baseline_failed=baseline_failed)
+        allowance.answered(prepared, reserved, found.reading.message)
         target = decide(found)
         found.path = partial.keep(target) if target is not None else partial.set_aside()
     return found
