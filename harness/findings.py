@@ -104,7 +104,7 @@ class AcceptanceUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What `gate` says (contract: DESIGN, "CLI")."""
+    """What `gate` says (contract: DESIGN, "CLI"). `cutover` is advice, each `topic: sentence`."""
 
     format: str = REPORT_FORMAT
     baseline: str
@@ -113,6 +113,7 @@ class Report(msgspec.Struct, kw_only=True):
     shapes: list[ShapeResult] = []
     acceptances: list[AcceptanceUse] = []
     not_covered: list[str] = []
+    cutover: list[str] = []
 
 
 def worst(findings: Iterable[Finding]) -> Severity:

@@ -18,14 +18,15 @@ import msgspec
 import pytest
 
 from harness.config import Project
+from harness.cutover import Sides
 from harness.errors import HarnessError, UsageError
 from harness.findings import Outcome, Report, Severity, ShapeResult, fails
 from harness.jsontext import to_json
 from harness.pytest_streams import failed, not_measured, project_of
 from harness.reports import check_suffix, write_report
 from harness.reports.text import acceptance_line, closing_lines, one_line, opening_lines, shape_lines
-from harness.runs.gate import Gated, conclude, gate, plan
-from harness.store import load, takes
+from harness.runs.gate import Gated, conclude, gate, plan, read_again
+from harness.store import takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,20 +138,22 @@ class GateRun:
     def _make_report(self) -> None:
         settings = self.settings
         results = [self._carried[shape].result for shape in self.shapes if shape in self._carried]
-        report = self._report = conclude(self.project, settings.baseline, settings.candidate, results)
-        bodies = {result.shape: self._bodies(result.shape) for result in results} if settings.reports else {}
+        sides: dict[str, Sides] = {}
+        try:
+            sides = {result.shape: self._sides(result.shape) for result in results}
+        except UsageError as exc:  # the verdict stands without them
+            self._problems.append(one_line(str(exc)))
+        report = self._report = conclude(self.project, settings.baseline, settings.candidate, results, sides)
         for path in settings.reports:
-            write_report(path, report, bodies)
+            write_report(path, report, sides)
 
-    def _bodies(self, shape: str) -> dict[tuple[str, int], bytes]:
-        """The bytes of both sides, read again: the item that had them may have run in another process."""
-        root, settings = self.project.fixtures, self.settings
+    def _sides(self, shape: str) -> Sides:
+        """The takes of both sides, read again: the item that had them may have run in another process."""
+        settings = self.settings
         theirs = [Path(path) for path in self._carried[shape].paths[-1:]]
         if settings.recorded:
-            theirs = takes(root, settings.candidate, shape)[:1]
-        read = [("baseline", number, path) for number, path in enumerate(takes(root, settings.baseline, shape), 1)]
-        read += [("candidate", number, path) for number, path in enumerate(theirs, 1)]
-        return {(side, number): load(path).recording.body for side, number, path in read}
+            theirs = takes(self.project.fixtures, settings.candidate, shape)[:1]
+        return read_again(self.project, settings.baseline, shape, theirs)
 
     def _tell_acceptances(self) -> None:
         uses = self._report.acceptances if self._report is not None else []

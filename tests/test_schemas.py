@@ -38,7 +38,7 @@ CALL = ("index", "id", "name", "arguments", "type")
 CHOICE = ("choice", "text", "reasoning", "refusal", "tool_calls", "finish_reason", "finish_raw")
 FINDING = ("rule", "severity", "accepted", "path", "baseline", "candidate", "message", "remedy", "evidence", "breaks")
 EVIDENCE = ("side", "take", "at", "length")
-REPORT = ("format", "baseline", "candidate", "outcome", "shapes", "acceptances", "not_covered")
+REPORT = ("format", "baseline", "candidate", "outcome", "shapes", "acceptances", "not_covered", "cutover")
 SHAPE = ("shape", "outcome", "reason", "takes", "findings", "shared", "remarks")
 SIDECAR = ("format", "provenance", "dialect", "shape", "request", "status", "headers", "decoded_from", "reads", "end",
            "sha256")  # fmt: skip

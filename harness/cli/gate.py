@@ -58,17 +58,17 @@ def gate(
         project_here(config), baseline, candidate, shapes=shapes, attempts=attempts, recorded=recorded,
         allow_stale=allow_stale, fail_on=fail_on, environ=os.environ, say=progress,
     )  # fmt: skip
-    bodies = {shape: held.by_side for shape, held in gated.bodies.items()}
+    sides = {shape: held.sides for shape, held in gated.bodies.items()}
     unwritten: UsageError | None = None
     for path in reports:
         try:
-            write_report(path, gated.report, bodies)
+            write_report(path, gated.report, sides)
         except UsageError as exc:
             unwritten = exc
     if as_json:
         say_json(gated.report)
     else:
-        say(gate_text(gated.report, bodies))
+        say(gate_text(gated.report, {shape: held.by_side for shape, held in gated.bodies.items()}))
     if unwritten is not None:  # told last, so that what was measured is not lost with it
         raise unwritten
     if gated.report.outcome is not Outcome.CONFORMS:

@@ -45,9 +45,16 @@ def gate_markdown(report: Report, bodies: Mapping[str, Bodies] | None = None) ->
     if wrong:
         lines += ["", "## Acceptances that fail this gate", ""]
         lines += [f"- {use.state}: {code(use.rule)} ({escape(use.shape or 'all shapes')})" for use in wrong]
+    if report.cutover:
+        lines += ["", "## At the cutover", "", *(f"- {_topic(text)}" for text in report.cutover)]
     if report.not_covered:
         lines += ["", "## Not covered by this gate", "", *(f"- {escape(text)}" for text in report.not_covered)]
     return "\n".join(lines) + "\n"
+
+
+def _topic(text: str) -> str:
+    topic, colon, sentence = text.partition(": ")
+    return f"**{escape(topic)}**: {escape(sentence)}" if colon else escape(text)
 
 
 def _row(result: ShapeResult) -> str:

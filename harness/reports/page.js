@@ -73,6 +73,7 @@
     for (const [name, wanted] of chosen) if (wanted.size) params.set(name, [...wanted].join(" "));
     if (search?.value) params.set("text", search.value);
     const hash = params.toString();
+    if (!hash && !/[=]/.test(location.hash)) return; // the name of a place in the page stays
     try {
       history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
     } catch {

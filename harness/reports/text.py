@@ -106,10 +106,12 @@ def opening_lines(report: Report) -> Iterator[str]:
 
 
 def closing_lines(report: Report) -> Iterator[str]:
-    """The acceptances that fail a gate, and what it says nothing about."""
+    """The acceptances that fail a gate, what to re-point at the cutover, and what the gate says nothing about."""
     wrong = [use for use in report.acceptances if use.state != "used"]
     if wrong:
         yield from ("", "acceptances that fail this gate:", *(f"  {acceptance_line(use)}" for use in wrong))
+    if report.cutover:
+        yield from ("", "at the cutover:", *(f"  {one_line(text)}" for text in report.cutover))
     if report.not_covered:
         yield from ("", "not covered by this gate:", *(f"  {one_line(text)}" for text in report.not_covered))
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from harness.bodies import Prepared, request_file, request_for, shapes_offered
 from harness.compare import compare
 from harness.config import Project, Provider
+from harness.cutover import Side, Sides, cutover
 from harness.detect import detect
 from harness.dialects import dialect_named
 from harness.errors import NotMeasured, UsageError
@@ -26,12 +27,20 @@ from harness.shapes import CANONICAL, SHAPES, asked_of
 from harness.store import load, providers_of, shapes_of, takes
 from harness.structure import Reading, read
 
+if TYPE_CHECKING:
+    from harness.runs.declared import Clients
+
 
 class Bodies(msgspec.Struct, kw_only=True):
-    """The bytes that a shape's evidence points into, by side and take, and where the candidate's were put."""
+    """The takes of a shape that evidence points into, by side and take, and where the candidate's were put."""
 
-    by_side: dict[tuple[str, int], bytes] = {}
+    sides: dict[tuple[str, int], Side] = {}
     paths: list[Path] = []
+
+    @property
+    def by_side(self) -> dict[tuple[str, int], bytes]:
+        """The bytes alone."""
+        return {key: side.recording.body for key, side in self.sides.items()}
 
 
 class Gated(msgspec.Struct, kw_only=True):
@@ -42,18 +51,22 @@ class Gated(msgspec.Struct, kw_only=True):
 
 
 class Planned(msgspec.Struct, kw_only=True):
-    """The shapes of a gate in their order, and the requests to send: none for a shape that is skipped or recorded."""
+    """The shapes of a gate in their order, and the requests to send: none for a shape that is skipped or recorded.
+
+    `clients` are those that the candidate's entry declares.
+    """
 
     shapes: list[str]
     provider: Provider | None
     requests: dict[str, Prepared]
+    clients: Clients | None
 
 
 class Baseline(msgspec.Struct, kw_only=True):
     """The takes of one shape, read."""
 
     readings: list[Reading]
-    bodies: list[bytes]
+    recordings: list[Recording]
     dialect: str
     failed: bool
 
@@ -62,16 +75,19 @@ def gate(
     project: Project, baseline: str, candidate: str, *, shapes: Sequence[str] = (), attempts: int = 1,
     recorded: bool = False, allow_stale: bool = False, fail_on: Severity = Severity.NEGOTIABLE,
     environ: Mapping[str, str], say: Say = lambda text: None, today: date | None = None,
+    clients: Clients | None = None,
 ) -> Gated:  # fmt: skip
     """Compare the candidate's streams with the baseline's fixtures, shape by shape.
 
-    `recorded` reads the candidate from fixtures/ too: nothing is sent. Raises UsageError and ConfigError before
-    anything is sent: no fixtures, a changed request file, an unknown provider, an unset variable.
+    `recorded` reads the candidate from fixtures/ too: nothing is sent. `clients` are those of an earlier `plan`, which
+    need not be started again. Raises UsageError and ConfigError before anything is sent: no fixtures, a changed request
+    file, an unknown provider, an unset variable, a client that cannot run.
     """
     day = today or datetime.now(UTC).date()
     planned = plan(
-        project, baseline, candidate, shapes=shapes, recorded=recorded, allow_stale=allow_stale, environ=environ
-    )
+        project, baseline, candidate, shapes=shapes, recorded=recorded, allow_stale=allow_stale, environ=environ,
+        clients=clients,
+    )  # fmt: skip
     results, bodies = [], {}
     provider = planned.provider
     entries = provider.accept if provider is not None else ()
@@ -83,16 +99,19 @@ def gate(
             continue
         say(f"{candidate}/{shape} ...")
         result = _shape(project, baseline, candidate, shape, planned.requests.get(shape), attempts, held)
+        if planned.clients is not None and result.outcome is not Outcome.NOT_MEASURED:
+            _ask(planned.clients, result, held)
         result.findings = accept(result.findings, shape, entries, day)
         if result.outcome is not Outcome.NOT_MEASURED:
             result.outcome = outcome_of(result.findings, fail_on)
         results.append(result)
-    return Gated(report=conclude(project, baseline, candidate, results, today=day), bodies=bodies)
+    sides = {shape: held.sides for shape, held in bodies.items()}
+    return Gated(report=conclude(project, baseline, candidate, results, sides, today=day), bodies=bodies)
 
 
 def plan(
     project: Project, baseline: str, candidate: str, *, shapes: Sequence[str] = (), recorded: bool = False,
-    allow_stale: bool = False, environ: Mapping[str, str],
+    allow_stale: bool = False, environ: Mapping[str, str], clients: Clients | None = None,
 ) -> Planned:  # fmt: skip
     """What a gate is going to do; nothing is sent. Raises UsageError and ConfigError as `gate` says."""
     wanted = _wanted(project, baseline, shapes)
@@ -104,13 +123,21 @@ def plan(
         for shape in wanted:
             if _skipped(project, provider, shape) is None:
                 _check_fresh(project, baseline, shape)
-    return Planned(shapes=wanted, provider=provider, requests=requests)
+    if clients is None and provider is not None and provider.clients:
+        from harness.runs.declared import declared  # models and targets: for whoever declares clients
+
+        clients = declared(provider)
+    return Planned(shapes=wanted, provider=provider, requests=requests, clients=clients)
 
 
 def conclude(
-    project: Project, baseline: str, candidate: str, results: Sequence[ShapeResult], *, today: date | None = None
+    project: Project, baseline: str, candidate: str, results: Sequence[ShapeResult], sides: Mapping[str, Sides], *,
+    today: date | None = None,
 ) -> Report:  # fmt: skip
-    """The report that the shapes' results add up to. An acceptance about a shape that did not run is not stale."""
+    """The report that the shapes' results add up to. An acceptance about a shape that did not run is not stale.
+
+    `sides` are the takes by shape, from whose facts the cutover is told.
+    """
     provider = project.providers.get(candidate)
     entries = provider.accept if provider is not None else ()
     run = {result.shape for result in results}
@@ -118,7 +145,7 @@ def conclude(
     outcome, uses = judge(results, entries, today or datetime.now(UTC).date(), unrun)
     return Report(
         baseline=baseline, candidate=candidate, outcome=outcome, shapes=list(results), acceptances=uses,
-        not_covered=_not_covered(project, baseline, results),
+        not_covered=_not_covered(project, baseline, results), cutover=cutover(results, sides),
     )  # fmt: skip
 
 
@@ -200,15 +227,15 @@ def _baseline(project: Project, name: str, shape: str, prepared: Prepared | None
     paths = takes(project.fixtures, name, shape)
     if not paths:
         return f"the baseline has no fixture of it (`harness record {name} --shape {shape}`)"
-    readings, bodies, found = [], [], dialect
+    readings, recordings, found = [], [], dialect
     for path in paths:
         recording = load(path).recording
         found = _dialect_of(path, recording, dialect)
         request = _request_of(project, recording, found, shape, prepared)
         readings.append(read(recording, found, asked_of(found, request)))
-        bodies.append(recording.body)
+        recordings.append(recording)
     failed = readings[0].structure.get("result") == "error"
-    return Baseline(readings=readings, bodies=bodies, dialect=found, failed=failed)
+    return Baseline(readings=readings, recordings=recordings, dialect=found, failed=failed)
 
 
 def _dialect_of(path: Path, recording: Recording, default: str) -> str:
@@ -248,7 +275,8 @@ def _shape(
     if isinstance(base, str):
         result.reason = base
         return result
-    held.by_side = {("baseline", number): body for number, body in enumerate(base.bodies, 1)}
+    for number, (recording, reading) in enumerate(zip(base.recordings, base.readings, strict=True), 1):
+        held.sides["baseline", number] = Side(recording=recording, structure=reading.structure)
     for _ in range(max(1, attempts)):
         result.findings, result.shared, result.remarks = [], [], []
         try:
@@ -264,7 +292,7 @@ def _shape(
             continue
         if found.path is not None:
             held.paths.append(found.path)
-        held.by_side["candidate", 1] = found.recording.body
+        held.sides["candidate", 1] = Side(recording=found.recording, structure=found.reading.structure)
         result.takes = 1
         compared = compare(
             [reading.structure for reading in base.readings], found.reading.structure, shape=shape, take=1
@@ -277,6 +305,13 @@ def _shape(
         result.reason, result.outcome = "", Outcome.CONFORMS
         break
     return result
+
+
+def _ask(clients: Clients, result: ShapeResult, held: Bodies) -> None:
+    """What the declared clients make of the shape's streams, and of its findings."""
+    result.findings, result.clients = clients.weigh(
+        result.findings, held.sides["baseline", 1], held.sides["candidate", 1]
+    )
 
 
 def keep_at(project: Project, candidate: str, shape: str, found: Take) -> Path | None:
@@ -295,6 +330,20 @@ def _recorded(project: Project, candidate: str, shape: str, base: Baseline) -> T
     dialect = _dialect_of(paths[0], recording, base.dialect)
     request = _request_of(project, recording, dialect, shape)
     return reading_of(recording, dialect, shape, request, baseline_failed=base.failed)
+
+
+def read_again(project: Project, baseline: str, shape: str, candidate: Sequence[Path]) -> dict[tuple[str, int], Side]:
+    """The takes of a shape from disk: the baseline's fixtures, and the candidate's bodies. Raises UsageError."""
+    found: dict[tuple[str, int], Side] = {}
+    dialect = "chat"
+    for side, paths in (("baseline", takes(project.fixtures, baseline, shape)), ("candidate", candidate)):
+        for number, path in enumerate(paths, 1):
+            recording = load(path).recording
+            dialect = _dialect_of(path, recording, dialect)
+            request = _request_of(project, recording, dialect, shape)
+            reading = read(recording, dialect, asked_of(dialect, request))
+            found[side, number] = Side(recording=recording, structure=reading.structure)
+    return found
 
 
 def _not_covered(project: Project, baseline: str, results: Sequence[ShapeResult]) -> list[str]:
