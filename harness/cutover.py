@@ -178,9 +178,10 @@ def _timeouts(judged: Mapping[str, Pair]) -> Iterator[str]:
     before = "that of the baseline is not known"
     if known[0]:
         before = f"{_seconds(max(found.first for found in known[0].values()))} on the baseline"
+    streams = f"{len(known[1])} stream{'s' if len(known[1]) > 1 else ''}"
     yield (
         f"timeouts: the first event took up to {_seconds(first)} ({slowest}), {before}; the longest silence was "
-        f"{_seconds(silence)}. Seen in {len(known[1])} streams, so first_event {_suggested(first)} s and idle "
+        f"{_seconds(silence)}. Seen in {streams}, so first_event {_suggested(first)} s and idle "
         f"{_suggested(silence)} s or more"
     )
 

@@ -11,7 +11,7 @@ import msgspec
 from harness.errors import UsageError
 from harness.facts import facts_for
 from harness.history import repair_arguments
-from harness.jsontext import Undecodable, as_text, decode, to_json
+from harness.jsontext import Undecodable, as_text, decode
 
 ID, MODEL, CREATED = "clean-1", "clean", 1700000000
 MOST_PIECES, LEAST = 32, 4  # deltas of one text at most, and characters of each at least
@@ -251,4 +251,4 @@ def arguments_object(dialect: str, call: Call) -> dict[str, Any]:
 def data(payload: Any, event: str = "") -> bytes:
     """One server-sent event."""
     name = f"event: {event}\n" if event else ""
-    return f"{name}data: {to_json(payload)}\n\n".encode()
+    return f"{name}data: {as_text(payload)}\n\n".encode()

@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.clean.answer import MODEL, Answer, arguments_object, pieces
 from harness.errors import UsageError
-from harness.jsontext import to_json
+from harness.jsontext import as_text
 
 AT = "2024-01-01T00:00:00Z"
 
@@ -30,7 +30,7 @@ def encode(answer: Answer) -> bytes:
         known = {name: count for name, count in counts.items() if count is not None}
         reason = {} if said.finish is None else {"done_reason": said.finish}
         lines.append({**_line({"content": ""}, done=answer.ended), **reason, **known})
-    return b"".join(f"{to_json(line)}\n".encode() for line in lines)
+    return b"".join(f"{as_text(line)}\n".encode() for line in lines)
 
 
 def _line(message: dict[str, Any], *, done: bool) -> dict[str, Any]:
