@@ -1,43 +1,24 @@
-"""What can go wrong between a server and its client, by name. Pure.
+"""What can go wrong between a server and its client, by name: the table of faults, and how one is written.
 
-A fault is a function from plan to plan (steps.py). To add one, write it under `@fault`: its parameters are what users
-may set (`cut:event=3`), its docstring's first line is what they read.
+A fault is a function from plan to plan (steps.py). To add one, write it in faults_wire.py or faults_body.py and list it
+at that module's end; then `python tools/fault_table.py` for docs/faults.md.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
 
 from harness.errors import UsageError
-from harness.jsontext import Undecodable, decode
-from harness.steps import (
-    RESET_SECONDS,
-    STALL_SECONDS,
-    Close,
-    Head,
-    Reset,
-    Send,
-    Step,
-    Wait,
-    body_of,
-    event_ends,
-    events_in,
-    every,
-    recut,
-    split,
-    without,
-)
+from harness.faults_body import BODY_FAULTS
+from harness.faults_wire import WIRE_FAULTS
+from harness.steps import Close, Head, Step
 
-Size = Annotated[int, msgspec.Meta(ge=1)]
-Status = Annotated[int, msgspec.Meta(ge=200, le=599)]
-Retry = Annotated[int, msgspec.Meta(ge=0)]
-Seconds = Annotated[float, msgspec.Meta(ge=0, le=86400)]
-Factor = Annotated[float, msgspec.Meta(ge=0, le=1000)]
+Times = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+FIRST_ONLY = {"rate-limit": 1}  # faults that only the first requests meet, if not told otherwise
 
 
 class FaultKind(msgspec.Struct, frozen=True):
@@ -56,151 +37,60 @@ class FaultKind(msgspec.Struct, frozen=True):
         return f"{self.name}:{settings}" if self.required else f"{self.name}[:{settings}]" if settings else self.name
 
 
-FAULTS: dict[str, FaultKind] = {}
-
-
-def fault(function: Callable[..., list[Step]]) -> Callable[..., list[Step]]:
-    """Enter the function into FAULTS: name and settings from its signature, the line about it from its docstring."""
+def _kind(function: Callable[..., list[Step]]) -> FaultKind:
+    """The row of a function: name and settings from its signature, the line about it from its docstring."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
     hints = get_type_hints(function, include_extras=True)
-    name = function.__name__.replace("_", "-")
-    FAULTS[name] = FaultKind(
-        name, (function.__doc__ or "").partition("\n")[0], function,
+    return FaultKind(
+        function.__name__.replace("_", "-"), (function.__doc__ or "").partition("\n")[0], function,
         {p.name: hints[p.name] for p in parameters}, frozenset(p.name for p in parameters if p.default is p.empty),
     )  # fmt: skip
-    return function
 
 
-def _place(steps: Sequence[Step], event: int | None, byte: int | None) -> int:
-    """The offset after so many events or bytes; negative ones count from the end. Without either: half the body."""
-    if event is not None and byte is not None:
-        raise UsageError("event and byte name one place: give one of them")
-    body = body_of(steps)
-    if event is not None:
-        ends = [0, *event_ends(body)]
-        place = event if event >= 0 else len(ends) - 1 + event
-        return ends[min(max(place, 0), len(ends) - 1)]
-    if byte is not None:
-        return min(max(byte if byte >= 0 else len(body) + byte, 0), len(body))
-    return len(body) // 2
-
-
-@fault
-def cut(steps: Sequence[Step], event: int | None = None, byte: int | None = None) -> list[Step]:
-    """The connection closes after EVENT events or BYTE bytes (default: half the body); the body's end is not told."""
-    return [*split(steps, _place(steps, event, byte))[0], Close(clean=False)]
-
-
-@fault
-def reset(steps: Sequence[Step], event: int | None = None, byte: int | None = None) -> list[Step]:
-    """The connection is reset after EVENT events or BYTE bytes (default: half the body)."""
-    return [*split(steps, _place(steps, event, byte))[0], Wait(RESET_SECONDS), Reset()]
-
-
-@fault
-def stall(
-    steps: Sequence[Step], event: int | None = None, byte: int | None = None, seconds: Seconds = STALL_SECONDS
-) -> list[Step]:
-    """Silence for SECONDS (600) after EVENT events or BYTE bytes (default: half the body), then on as before."""
-    before, after = split(steps, _place(steps, event, byte))
-    return [*before, Wait(seconds), *after]
-
-
-@fault
-def drop_marker(steps: Sequence[Step]) -> list[Step]:
-    """The event that marks the end ([DONE], message_stop, response.completed, done: true ...) is left out."""
-    kept, dropped = list(steps), 0
-    for event, end in events_in(body_of(steps)):
-        if _is_marker(event.data):
-            kept = without(kept, event.at - dropped, end - dropped)
-            dropped += end - event.at
-    return kept
-
-
-def _is_marker(data: bytes) -> bool:
-    """Whether the event is its dialect's regular end. Source: DESIGN, table of dialects."""
-    if data.strip() == b"[DONE]":
-        return True
-    try:
-        payload = decode(data)
-    except Undecodable:
-        return False
-    ends = ("message_stop", "message-end", "response.completed", "response.incomplete", "response.failed")
-    return isinstance(payload, dict) and (payload.get("type") in ends or payload.get("done") is True)
-
-
-@fault
-def slow(steps: Sequence[Step], factor: Factor = 1.0, gap: Seconds = 0.1) -> list[Step]:
-    """Every wait is FACTOR (1) times as long, and at least GAP (0.1) seconds pass before each piece."""
-    out: list[Step] = []
-    pending = 0.0
-    for step in steps:
-        if isinstance(step, Wait):
-            pending += step.seconds * factor
-            continue
-        if isinstance(step, Send):
-            pending = max(pending, gap)
-        if pending:
-            out.append(Wait(pending))
-        out.append(step)
-        pending = 0.0
-    return out
-
-
-@fault
-def pieces(steps: Sequence[Step], size: Size = 1) -> list[Step]:
-    """The body comes in pieces of SIZE (1) bytes."""
-    return recut(steps, every(size, len(body_of(steps))))
-
-
-@fault
-def status(
-    steps: Sequence[Step],
-    code: Status,
-    body: Literal["json", "html", "none"] = "json",
-    retry_after: Retry | None = None,
-) -> list[Step]:
-    """CODE answers in place of the recording, with an error object, a gateway's page (BODY=html) or nothing (none)."""
-    headers = {"content-type": "text/html" if body == "html" else "application/json"}
-    if retry_after is not None:
-        headers["retry-after"] = str(retry_after)
-    kind, text = ERRORS.get(code, ("api_error", "Replayed failure"))
-    content = {
-        "json": json.dumps({"error": {"message": text, "type": kind, "param": None, "code": kind}}).encode(),
-        "html": f"<html><head><title>{code} {text}</title></head><body><h1>{code} {text}</h1></body></html>\n".encode(),
-        "none": b"",
-    }[body]
-    return [Head(code, headers), *([Send(content)] if content else []), Close()]
-
-
-ERRORS = {
-    400: ("invalid_request_error", "Bad request"),
-    401: ("invalid_api_key", "Incorrect API key provided"),
-    403: ("permission_error", "Not allowed"),
-    404: ("not_found_error", "The model does not exist"),
-    413: ("request_too_large", "Request too large"),
-    422: ("invalid_request_error", "Unprocessable request"),
-    429: ("rate_limit_exceeded", "Rate limit reached"),
-    500: ("server_error", "Internal server error"),
-    502: ("bad_gateway", "Bad gateway"),
-    503: ("overloaded_error", "Overloaded"),
-    504: ("gateway_timeout", "Gateway timeout"),
-}
+FAULTS: dict[str, FaultKind] = {kind.name: kind for kind in map(_kind, (*WIRE_FAULTS, *BODY_FAULTS))}
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A fault of the table with its settings."""
+    """A fault of the table with its settings. Every fault has `times` as well: only so many first requests meet it."""
 
     name: str
     settings: dict[str, Any] = {}
 
-    def apply(self, steps: Sequence[Step]) -> list[Step]:
-        """The plan with the fault. Raises UsageError if the settings contradict each other."""
-        return FAULTS[self.name].function(steps, **self.settings)
+    @property
+    def times(self) -> int | None:
+        """How many first requests meet the fault, null if all do."""
+        found: int | None = self.settings.get("times", FIRST_ONLY.get(self.name))
+        return found
+
+    def meets(self, request: int) -> bool:
+        """Whether request number 1, 2 ... meets the fault."""
+        return self.times is None or request <= self.times
+
+    def apply(self, steps: Sequence[Step], request: int = 1) -> list[Step]:
+        """The plan for request number 1, 2 ... with the fault, if it meets it.
+
+        Raises UsageError if the settings contradict each other.
+        """
+        if not self.meets(request):
+            return list(steps)
+        settings = {name: value for name, value in self.settings.items() if name != "times"}
+        return FAULTS[self.name].function(steps, **settings)
 
     def __str__(self) -> str:
-        settings = ",".join(f"{name.replace('_', '-')}={value}" for name, value in self.settings.items())
+        settings = ",".join(f"{name.replace('_', '-')}={_written(value)}" for name, value in self.settings.items())
         return f"{self.name}:{settings}" if settings else self.name
+
+
+def _written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def apply(faults: Sequence[Fault], steps: Sequence[Step], request: int = 1) -> list[Step]:
+    """The plan with all the faults, one after the other."""
+    out = list(steps)
+    for fault in faults:
+        out = fault.apply(out, request)
+    return out
 
 
 def parse_fault(text: str) -> Fault:
@@ -210,14 +100,15 @@ def parse_fault(text: str) -> Fault:
     if kind is None:
         raise UsageError(f"no fault {name!r}: use one of {', '.join(FAULTS)}, for instance cut:event=3")
     settings: dict[str, Any] = {}
+    types = {**kind.settings, "times": Times}
     for setting in rest.split(",") if rest else []:
         key, _, value = setting.partition("=")
         key = key.strip().replace("-", "_")
-        if key not in kind.settings or key in settings:
+        if key not in types or key in settings:
             problem = "twice" if key in settings else "is unknown"
-            raise UsageError(f"fault {text!r}: {key!r} {problem}: write {kind.usage}")
+            raise UsageError(f"fault {text!r}: {key!r} {problem}: write {kind.usage}; every fault takes times= too")
         try:
-            settings[key] = msgspec.convert(value.strip(), kind.settings[key], strict=False)
+            settings[key] = msgspec.convert(value.strip(), types[key], strict=False)
         except msgspec.ValidationError as exc:
             raise UsageError(f"fault {text!r}: {key}={value}: {exc}") from exc
     if not settings.keys() >= kind.required:

@@ -3,12 +3,16 @@
 In this order, within the provider that the path names (or the only one there is for the dialect of the path):
 
     1. the shape that the header `x-harness-shape` or the path names: /<provider>/<shape>/v1/chat/completions
-    2. the only fixture there is
+    2. the only fixture there is *
     3. the fixture whose recorded request has the same body (but for `model`), or was this file
     4. the shape whose shipped request file has all its members (but for `model`) in the body; none if it is not there
-    5. `error`, if tool_choice names a tool that is not offered
+    5. `error`, if tool_choice names a tool that is not offered *
     6. the only fixture whose recorded request has the same conversation; of several, and of all if there is none,
-       the shape that goes with what the body asks for: tools, stop, JSON, logprobs, earlier turns, else plain text
+       the shape that goes with what the body asks for: tools, stop, JSON, logprobs, earlier turns, else plain text *
+
+Where several providers fit, `model` tells: `<provider>`, `<provider>/<shape>`, or the model that the requests of one
+of them asked for.
+What has a star is guessing, and is left out where matching is strict.
 """
 
 from __future__ import annotations
@@ -56,8 +60,18 @@ def dialect_of(path: str) -> str | None:
     return next((dialect for ending, dialect in ENDINGS.items() if path.endswith(ending)), None)
 
 
+def model_of(path: str, body: bytes) -> str:
+    """The model that a request asks for, in its path or its body; "" if in neither."""
+    if (match := _MODEL_IN_PATH.search(path)) is not None:
+        return match[1]
+    asked = _decoded(body)
+    model = asked.get("model") if asked is not None else None
+    return model if isinstance(model, str) else ""
+
+
 def choose(
-    offered: Offered, path: str, body: bytes, shape: str = "", files: Files = MappingProxyType({})
+    offered: Offered, path: str, body: bytes, shape: str = "", files: Files = MappingProxyType({}), *,
+    strict: bool = False,
 ) -> Found | Missing:  # fmt: skip
     """The fixture that answers a POST of `body` to `path` (decoded, no query); `shape` is the header's."""
     dialect = dialect_of(path)
@@ -76,20 +90,71 @@ def choose(
     if not fitting:
         return Missing(f"{named or 'no provider here'} has no {dialect} fixture", named, shape)
     if len(fitting) > 1:
+        fitting, shape = _of_model(fitting, model_of(path, body), shape)
+    if len(fitting) > 1:
         providers = ", ".join(fitting)
-        return Missing(f"several providers are replayed ({providers}): name one in the base_url: /<provider>/v1")
+        return Missing(
+            f"several providers are replayed ({providers}): name one as the model, or in the base_url: /<provider>/v1"
+        )
     ((provider, shapes),) = fitting.items()
     if shape:
         if shape in shapes:
             return Found(provider, shape)
         return Missing(f"{provider} has no {dialect} fixture of shape {shape}", provider, shape)
-    found = _by_body(dialect, shapes, body, files.get(dialect, {}))
+    found = _by_body(dialect, shapes, body, files.get(dialect, {}), strict)
+    if found is None and strict:
+        return Missing(f"{provider} has no {dialect} fixture of exactly this request{_nearest(shapes, body)}", provider)
     if found is None:
         return Missing(
             f"no {dialect} fixture of {provider} fits this request: name a shape by the header x-harness-shape,"
             " or in the base_url: /<provider>/<shape>/v1", provider,
         )  # fmt: skip
     return Found(provider, found)
+
+
+def _of_model(
+    fitting: dict[str, dict[str, Recording]], model: str, shape: str
+) -> tuple[dict[str, dict[str, Recording]], str]:  # fmt: skip
+    """The provider that the model names, else those of which a recorded request asked for it, else all; the shape."""
+    name, _, named_shape = model.partition("/")
+    if name in fitting and (not named_shape or named_shape in fitting[name]):
+        return {name: fitting[name]}, shape or named_shape
+    asked = {
+        provider: shapes for provider, shapes in fitting.items()
+        if model and any(_recorded_model(recording) == model for recording in shapes.values())
+    }  # fmt: skip
+    return asked or fitting, shape
+
+
+def _recorded_model(recording: Recording) -> Any:
+    request = recording.request
+    if request is None:
+        return None
+    if (match := _MODEL_IN_PATH.search(request.path)) is not None:
+        return match[1]
+    return request.body.get("model") if isinstance(request.body, dict) else None
+
+
+def _nearest(shapes: Mapping[str, Recording], body: bytes) -> str:
+    """In which members the request differs from the recorded one that is nearest to it."""
+    asked = _decoded(body)
+    if asked is None:
+        return ": it is no JSON object"
+    recorded = {
+        shape: recording.request.body for shape, recording in shapes.items()
+        if recording.request is not None and isinstance(recording.request.body, dict)
+    }  # fmt: skip
+    differing = {
+        shape: sorted(
+            name for name in {*asked, *sent} - {"model"}
+            if name not in asked or name not in sent or asked[name] != sent[name]
+        )
+        for shape, sent in recorded.items()
+    }  # fmt: skip
+    if not differing:
+        return ": none says what was asked"
+    shape = min(differing, key=lambda name: (len(differing[name]), name))
+    return f"; the nearest is {shape}, which differs in {', '.join(differing[shape])}"
 
 
 def _named(offered: Offered, path: str, shape: str) -> tuple[str, str, str]:
@@ -112,20 +177,18 @@ def _named(offered: Offered, path: str, shape: str) -> tuple[str, str, str]:
 _ENDING = re.compile("(" + "|".join(re.escape(ending) for ending in ENDINGS if ":" not in ending)
                      + "|/models/[^/]*:streamGenerateContent)$")  # fmt: skip
 _VERSION = re.compile(r"v\d\w*")
+_MODEL_IN_PATH = re.compile(r"/models/([^/]+):streamGenerateContent$")
 
 
 def _by_body(
-    dialect: str, shapes: Mapping[str, Recording], body: bytes, files: Mapping[str, Mapping[str, Any]]
+    dialect: str, shapes: Mapping[str, Recording], body: bytes, files: Mapping[str, Mapping[str, Any]], strict: bool
 ) -> str | None:  # fmt: skip
     # further takes (`text.2`) are had by their name only
     shapes = {shape: recording for shape, recording in shapes.items() if "." not in shape}
-    if len(shapes) == 1:
+    if len(shapes) == 1 and not strict:
         return next(iter(shapes))
-    try:
-        asked = decode(body)
-    except Undecodable:
-        return None
-    if not isinstance(asked, dict):
+    asked = _decoded(body)
+    if asked is None:
         return None
     digest, plain = sha256(body), _without_model(asked)
     sent = {shape: recording.request for shape, recording in sorted(shapes.items()) if recording.request is not None}
@@ -138,6 +201,8 @@ def _by_body(
     for shape, file in files.items():
         if all(name in plain and plain[name] == value for name, value in _without_model(file).items()):
             return shape if shape in shapes else None
+    if strict:
+        return None
     likely = likely_shapes(dialect, asked)
     if likely == ["error"]:
         return "error" if "error" in shapes else None
@@ -146,6 +211,15 @@ def _by_body(
     if len(same) == 1:
         return same[0]
     return next((shape for among in (same, shapes) for shape in likely if shape in among), None)
+
+
+def _decoded(body: bytes) -> dict[str, Any] | None:
+    """The request's JSON object, None if it is none."""
+    try:
+        asked = decode(body)
+    except Undecodable:
+        return None
+    return asked if isinstance(asked, dict) else None
 
 
 def _without_model(body: Mapping[str, Any]) -> dict[str, Any]:

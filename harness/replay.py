@@ -8,48 +8,42 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
-import socket
-import struct
-import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 import msgspec
 
 from harness.data import shipped_requests
 from harness.errors import UsageError
-from harness.faults import Fault, parse_fault
-from harness.http1 import HEAD_LIMIT, Gone, Refused, Request, read_request, response_head
-from harness.matching import ENDINGS, Missing, choose, dialect_of
+from harness.faults import Fault, apply, parse_fault
+from harness.http1 import Gone, Refused, Request, read_request, response_head
+from harness.loopback import HOST, LoopbackServer, abort, at_once, closed, until_left
+from harness.matching import ENDINGS, Missing, choose, dialect_of, model_of
 from harness.recording import Recording
-from harness.steps import Close, Head, Reset, Send, Step, Wait, plan
+from harness.steps import Close, Head, Raw, Reset, Send, Step, Wait, plan
 from harness.store import load, providers_of, shapes_of, takes
 
-HOST = "127.0.0.1"
-BACKLOG = 1024  # connections that may wait to be accepted: a thousand clients may come at once
 JOURNAL = 10_000  # exchanges kept
 LATE = 0.02  # seconds of delay that the next wait makes up for, so that timers being late does not add up
-LINGER = 2.0  # seconds between the end of our side and of the connection, if the client does not close its own
 TURN = 16  # steps after which other streams get their turn
 
 Source = Path | str | Mapping[str, Mapping[str, Recording]]
 
 
 class Exchange(msgspec.Struct, kw_only=True):
-    """A line of the journal. No header values and no query: keys may stand there.
+    """A line of the journal. No header values, no query and no body: keys may stand there.
 
-    `sent` counts bytes of the body. `outcome`: completed (all steps were carried out, a planned cut among them), or why
-    not: client-left, stopped (the server was), refused (no request that can be read, or no fixture for it).
+    `model` is what was asked for. `sent` counts bytes of the body. `outcome`: completed (all steps were carried out, a
+    planned cut among them), or why not: client-left, stopped (the server was), refused (no request that can be read, or
+    no fixture for it).
     """
 
     method: str = ""
     path: str = ""
+    model: str = ""
     provider: str = ""
     shape: str = ""
     faults: list[str] = []
@@ -58,40 +52,47 @@ class Exchange(msgspec.Struct, kw_only=True):
     outcome: Literal["running", "completed", "client-left", "stopped", "refused"] = "running"
 
 
-class Replay:
+class Replay(LoopbackServer):
     """The server. `with Replay("fixtures/vllm") as server:` runs it in a thread; point a client at `server.base_url`.
 
     `sources`: a folder of providers, of one provider's fixtures, a single `.sse`, or {provider: {shape: Recording}}.
-    Fixtures are read once, here. Which of them answers a request: matching.py. Raises UsageError: no fixtures, a fault
-    that does not exist, a port in use. `watch` is called with each exchange when it ends, in the server's thread.
+    Fixtures are read once, here. Which of them answers a request: matching.py; `strict` leaves nothing to guessing.
+    `pace`, `speed` and `pieces` are those of steps.plan. Each exchange, when it ends, is told to `watch`, in the
+    server's thread, and added to the file `journal_at`, a JSON object a line.
+
+    Raises UsageError: no fixtures, a fault that does not exist, a port in use, a journal that cannot be written.
     """
+
+    name = "replay"
 
     def __init__(
         self,
         *sources: Source,
         port: int = 0,
         pace: Literal["fast", "recorded"] = "fast",
+        speed: float = 1.0,
         pieces: int | Literal["events"] | None = None,
         faults: Sequence[Fault | str] = (),
+        strict: bool = False,
         watch: Callable[[Exchange], None] | None = None,
+        journal_at: Path | None = None,
     ) -> None:
         self.warnings: list[str] = []
         self.offered: dict[str, dict[str, Recording]] = {}
         for source in sources:
             self._offer(source)
         self._faults = [parse_fault(fault) if isinstance(fault, str) else fault for fault in faults]
-        self._plans = {
-            (provider, shape): self._plan(plan(recording, pace=pace, pieces=pieces))
-            for provider, shapes in self.offered.items() for shape, recording in shapes.items()
-        }  # fmt: skip
+        self._pace, self._speed, self._pieces = pace, speed, pieces
+        self._whole(Recording(body=b""))  # settings that cannot be are told here, not at the first request
+        self._plans: dict[tuple[str, str, tuple[bool, ...]], list[Step]] = {}
+        self._requests: Counter[tuple[str, str]] = Counter()
+        self._strict = strict
         self.journal: deque[Exchange] = deque(maxlen=JOURNAL)
         self._watch = watch
-        self._socket = _listening(port)
-        self.port: int = self._socket.getsockname()[1]
-        self._stop = asyncio.Event()
-        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._journal_at = journal_at
+        if journal_at is not None:
+            _write(journal_at, b"")
+        super().__init__(port)
 
     def _offer(self, source: Source) -> None:
         if isinstance(source, Mapping):
@@ -102,10 +103,20 @@ class Replay:
         for provider, shapes in found.items():
             self.offered.setdefault(provider, {}).update(shapes)
 
-    def _plan(self, steps: list[Step]) -> list[Step]:
-        for fault in self._faults:
-            steps = fault.apply(steps)
+    def _plan(self, provider: str, shape: str, exchange: Exchange) -> list[Step]:
+        """The fixture's plan for its next request: with the faults that this one meets. Plans are made once."""
+        self._requests[provider, shape] += 1
+        number = self._requests[provider, shape]
+        met = tuple(fault.meets(number) for fault in self._faults)
+        exchange.faults = [str(fault) for fault, meets in zip(self._faults, met, strict=True) if meets]
+        steps = self._plans.get((provider, shape, met))
+        if steps is None:
+            steps = apply(self._faults, self._whole(self.offered[provider][shape]), number)
+            self._plans[provider, shape, met] = steps
         return steps
+
+    def _whole(self, recording: Recording) -> list[Step]:
+        return plan(recording, pace=self._pace, speed=self._speed, pieces=self._pieces)
 
     @property
     def base_url(self) -> str:
@@ -116,76 +127,15 @@ class Replay:
         """The base_url that names a provider, or a provider and a shape, so that nothing is left to the matching."""
         return "/".join([f"http://{HOST}:{self.port}", *filter(None, (provider, shape)), "v1"])
 
-    def __enter__(self) -> Replay:
-        # The socket listens already: clients may connect before the loop runs.
-        loop = self._loop = asyncio.new_event_loop()
-
-        def run() -> None:
-            with asyncio.Runner(loop_factory=lambda: loop) as runner:
-                runner.run(self.run())
-
-        self._thread = threading.Thread(target=run, name="replay", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
-        if self._thread is not None:
-            self._thread.join()
-
-    def stop(self) -> None:
-        """End the server and all its streams. From any thread; a second call does nothing."""
-        if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._stop.set)
-
-    def serve(self) -> None:
-        """Serve in this thread until SIGTERM or `stop`; SIGINT raises KeyboardInterrupt once the server is down."""
-
-        async def main() -> None:
-            with suppress(NotImplementedError, RuntimeError):  # on Windows; outside the main thread
-                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
-            await self.run()
-
-        asyncio.run(main())
-
-    async def run(self) -> None:
-        """Serve on the running loop until stopped."""
-        self._loop = asyncio.get_running_loop()
-        server = await asyncio.start_server(self._connected, sock=self._socket, limit=HEAD_LIMIT, backlog=BACKLOG)
-        try:
-            await self._stop.wait()
-        finally:
-            server.close()
-            # Those that have not had their first turn hold a connection too.
-            for task, writer in self._open.items():
-                writer.transport.abort()
-                task.cancel()
-            await asyncio.gather(*self._open, return_exceptions=True)
-            await asyncio.sleep(0)  # the aborted connections are closed in the loop's next turn
-
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
-        self._open[task] = writer
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        del self._open[task]
-        if not task.cancelled() and (exc := task.exception()) is not None:  # a bug here: told at once, on stderr
-            task.get_loop().call_exception_handler({"message": "replay: a connection failed", "exception": exc})
-
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection: one request, one response."""
-        writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        writer.transport.set_write_buffer_limits(high=0)  # a drain means: handed to the kernel, all of it
+        at_once(writer)
         exchange = Exchange()
         left: asyncio.Task[None] | None = None
         try:
             request, steps = await self._request(reader, writer, exchange)
             self.journal.append(exchange)
-            left = asyncio.create_task(_until_left(reader))
+            left = asyncio.create_task(until_left(reader))
             await _carry_out(steps, request, writer, left, exchange)
         except (Gone, ConnectionError):
             exchange.outcome = "client-left"
@@ -193,17 +143,20 @@ class Replay:
             exchange.outcome = "stopped"
             raise
         else:
-            if not writer.is_closing():
-                # Closing while the client still sends resets the connection, and it may never see the answer.
-                with suppress(OSError):  # the client was quicker
-                    writer.write_eof()
-                await asyncio.wait({left}, timeout=LINGER)
+            await closed(writer, left)
         finally:
             if left is not None:
                 left.cancel()
             writer.close()
-            if self._watch is not None and exchange.method:
-                self._watch(exchange)
+            if exchange.method:
+                self._told(exchange)
+
+    def _told(self, exchange: Exchange) -> None:
+        if self._watch is not None:
+            self._watch(exchange)
+        if self._journal_at is not None:
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            _write(self._journal_at, msgspec.json.encode({"time": now, **msgspec.structs.asdict(exchange)}) + b"\n")
 
     async def _request(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, exchange: Exchange
@@ -216,7 +169,7 @@ class Replay:
         else:
             steps = self._answer(request, exchange)
         exchange.method = request.method or "?"
-        exchange.path = "".join(char if char.isprintable() else "?" for char in request.path[:500])
+        exchange.path = _one_line(request.path)
         return request, steps
 
     def _answer(self, request: Request, exchange: Exchange) -> list[Step]:
@@ -224,12 +177,12 @@ class Replay:
         if dialect_of(request.path) is None or request.method != "POST":
             return self._other(request, exchange)
         shape = request.headers.get("x-harness-shape", "")
-        found = choose(self.offered, request.path, request.body, shape, shipped_requests())
+        exchange.model = _one_line(model_of(request.path, request.body))
+        found = choose(self.offered, request.path, request.body, shape, shipped_requests(), strict=self._strict)
         exchange.provider, exchange.shape = found.provider, found.shape
         if isinstance(found, Missing):
             return self._missing(404, found.message, exchange)
-        exchange.faults = [str(fault) for fault in self._faults]
-        return self._plans[found.provider, found.shape]
+        return self._plan(found.provider, found.shape, exchange)
 
     def _other(self, request: Request, exchange: Exchange) -> list[Step]:
         """What clients ask for besides: the list of models, and whether the server is there."""
@@ -284,21 +237,17 @@ def _name(folder: Path) -> str:
     return folder.resolve().name or "recording"
 
 
-def _listening(port: int) -> socket.socket:
-    if not 0 <= port <= 65535:
-        raise UsageError(f"port {port}: ports go from 1 to 65535; 0 takes any that is free")
+def _one_line(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text[:500])
+
+
+def _write(path: Path, line: bytes) -> None:
+    """Add to the file. Raises UsageError."""
     try:
-        return socket.create_server((HOST, port), backlog=BACKLOG)
+        with path.open("ab") as file:
+            file.write(line)
     except OSError as exc:
-        problem = os.strerror(exc.errno or 0)  # its own text tells the address a second time
-        raise UsageError(f"port {port}: {problem}; choose another, or 0 for any that is free") from exc
-
-
-async def _until_left(reader: asyncio.StreamReader) -> None:
-    """Ends when the client closes its side. What it sends meanwhile is dropped: a further request gets no answer."""
-    with suppress(ConnectionError):
-        while await reader.read(HEAD_LIMIT):
-            pass
+        raise UsageError(f"{path}: the journal cannot be written: {exc.strerror or exc}; name another file") from exc
 
 
 async def _carry_out(
@@ -318,6 +267,9 @@ async def _carry_out(
             exchange.sent += len(data)
             if number % TURN == 0:
                 await asyncio.sleep(0)
+        elif isinstance(step, Raw):
+            writer.write(step.data)
+            await writer.drain()
         elif isinstance(step, Wait):
             due = max(due, loop.time() - LATE) + step.seconds
             # A client that closed its sending side only may still read, but it cannot be told from one that is gone.
@@ -333,9 +285,7 @@ async def _carry_out(
             if exchange.outcome == "running":
                 exchange.outcome = "completed"  # before the client can know it
             if isinstance(step, Reset):
-                sock = writer.get_extra_info("socket")
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                writer.transport.abort()
+                abort(writer)
             elif step.clean and chunked:
                 writer.write(b"0\r\n\r\n")
                 await writer.drain()

@@ -24,8 +24,9 @@ def serving(trial: Trial) -> Iterator[str]:
 
     step = -(-len(trial.cuts) // MOST_CUTS) or 1
     reads = [Read(end=cut, microseconds=0) for cut in trial.cuts[::step]]
+    recording = trial.unbroken or trial.recording
     # A recorded stall would only be waited out: to the target it is a stream that breaks.
-    end = "cut" if trial.recording.end.startswith("timeout:") else trial.recording.end
-    recording = msgspec.structs.replace(trial.recording, reads=reads, end=end)
-    with Replay({"check": {trial.case: recording}}) as server:
+    end = "cut" if recording.end.startswith("timeout:") else recording.end
+    recording = msgspec.structs.replace(recording, reads=reads, end=end)
+    with Replay({"check": {trial.case: recording}}, faults=trial.faults) as server:
         yield server.url("check", trial.case)

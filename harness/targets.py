@@ -23,6 +23,7 @@ from harness.claims import Claims, claims_of
 from harness.cuts import pieces
 from harness.dialects import BUILT_IN, dialect_class
 from harness.errors import UsageError
+from harness.faults import Fault
 from harness.history import assistant_message, tool_message
 from harness.jsontext import Undecodable, decode
 from harness.message import Message
@@ -36,12 +37,18 @@ REASON_LENGTH = 200  # characters of a reason that are kept
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """One run: a recording's body, cut at the offsets (ascending). `case` is its name."""
+    """One run: a recording's body, cut at the offsets (ascending). `case` is its name.
+
+    Where the recording is one that was broken, `unbroken` is what it was and `faults` say how: a server plays those, so
+    that a target that asks a server meets them as they are on the wire.
+    """
 
     case: str
     dialect: str
     recording: Recording
     cuts: Sequence[int] = ()
+    unbroken: Recording | None = None
+    faults: tuple[Fault, ...] = ()
 
     @property
     def pieces(self) -> list[bytes]:

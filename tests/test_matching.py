@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.matching import ENDINGS, Found, Missing, choose, dialect_of, likely_shapes
+from harness.matching import ENDINGS, Found, Missing, choose, dialect_of, likely_shapes, model_of
 from harness.recording import Recording, Sent, sha256
 from harness.replay import read_fixtures
 
@@ -80,8 +80,8 @@ def test_any_body_is_answered(body: bytes) -> None:
         ("/openai/v1/vllm/chat/completions", "stop", Found("vllm", "stop")),
         ("/vllm/text.2/v1/chat/completions", "", Found("vllm", "text.2")),
         ("/claude/v1/messages", "", Found("claude", "text")),
-        ("/v1/messages", "", Missing("several providers are replayed (claude, bare): name one in the base_url: "
-                                     "/<provider>/v1")),
+        ("/v1/messages", "", Missing("several providers are replayed (claude, bare): name one as the model, or in the "
+                                     "base_url: /<provider>/v1")),
         ("/bare/text/v1beta/models/text:streamGenerateContent", "", Found("bare", "text")),
         ("/bare/v1beta/models/g:streamGenerateContent", "", Found("bare", "text")),
         ("/bare/api/chat", "", Found("bare", "text")),
@@ -92,6 +92,71 @@ def test_any_body_is_answered(body: bytes) -> None:
 )  # fmt: skip
 def test_path_and_header_name_provider_and_shape(path: str, header: str, found: Found | Missing) -> None:
     assert choose(TWO, path, b'{"messages": []}', header) == found
+
+
+MANY = {
+    "one": {"text": fixture({"model": "m-1", "messages": HI}), "stop": fixture({"model": "m-1", "stop": ["x"]})},
+    "two": {"text": fixture({"model": "m-2", "messages": HI})},
+    "three": {"text": fixture({"model": "m-2", "messages": WEATHER})},
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "found"),
+    [
+        ("one", Found("one", "text")),
+        ("one/stop", Found("one", "stop")),
+        ("m-1", Found("one", "text")),
+        ("two", Found("two", "text")),
+        ("m-2", "(two, three)"),
+        ("one/nope", "(one, two, three)"),
+        ("", "(one, two, three)"),
+        (7, "(one, two, three)"),
+    ],
+)
+def test_of_several_providers_the_model_names_one(model: Any, found: Found | str) -> None:
+    got = choose(MANY, "/v1/chat/completions", json.dumps({"model": model, "messages": HI}).encode())
+    if isinstance(found, str):
+        assert isinstance(got, Missing)
+        assert found in got.message
+    else:
+        assert got == found
+
+
+def test_the_model_may_stand_in_the_path() -> None:
+    path = "/v1beta/models/g-1:streamGenerateContent"
+    assert model_of(path, b"{}") == "g-1"
+    recorded = Recording(body=b"", dialect="gemini", request=Sent(path=path, body={"contents": HI}))
+    offered = {"a": {"text": recorded}, "b": {"text": fixture(dialect="gemini")}}
+    assert choose(offered, path, b"{}") == Found("a", "text")
+    assert choose(offered, path.replace("g-1", "b"), b"{}") == Found("b", "text")
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ({"model": "b", "messages": HI, "stop": ["scripted"]}, Found("vllm", "stop")),
+        ({"messages": HI}, Found("vllm", "text")),
+        ({"messages": HI, "stop": ["other"]}, "; the nearest is stop, which differs in stop"),
+        ({"messages": HI, "seed": 1}, "; the nearest is text, which differs in seed"),
+        ({"messages": WEATHER, "tools": [], "seed": 1}, "; the nearest is tool-call, which differs in seed, tools"),
+        ([], ": it is no JSON object"),
+    ],
+)
+def test_strict_matching_guesses_nothing(body: Any, found: Found | str) -> None:
+    got = choose(ONE, "/chat/completions", json.dumps(body).encode(), strict=True)
+    if isinstance(found, str):
+        assert got == Missing(f"vllm has no chat fixture of exactly this request{found}", "vllm")
+    else:
+        assert got == found
+
+
+def test_strict_matching_knows_files_names_and_fixtures_without_a_request() -> None:
+    assert choose(ONE, "/chat/completions", b'{"my": "file"}\n', strict=True) == Found("vllm", "tool-call")
+    assert choose(ONE, "/stop/v1/chat/completions", b"{}", strict=True) == Found("vllm", "stop")
+    bare = {"p": {"text": Recording(body=b"")}}
+    got = choose(bare, "/chat/completions", b"{}", strict=True)
+    assert got == Missing("p has no chat fixture of exactly this request: none says what was asked", "p")
 
 
 def test_with_one_provider_the_path_may_name_the_shape_alone() -> None:

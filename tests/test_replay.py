@@ -9,7 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import msgspec
@@ -293,17 +295,85 @@ def test_stopping_ends_running_streams_at_once() -> None:
         socket.create_connection(("127.0.0.1", server.port), timeout=10)
 
 
-def test_the_journal_keeps_no_secret() -> None:
+def test_the_journal_keeps_no_secret(tmp_path: Path) -> None:
     ended: list[Exchange] = []
-    with Replay(ONE, watch=ended.append) as server:
+    with Replay(ONE, watch=ended.append, journal_at=tmp_path / "journal.jsonl") as server:
         httpx.post(server.base_url + "/messages?key=SECRET", headers={"authorization": "Bearer SECRET"})
         talk(server, b"POST /\x1b[31m HTTP/1.1\r\n\r\n")
         end = time.monotonic() + 5
         while len(ended) < 1 and time.monotonic() < end:
             time.sleep(0.005)
     assert ended[0] == server.journal[0]
-    assert "SECRET" not in repr(server.journal)
-    assert "\x1b" not in repr(server.journal)
+    text = (tmp_path / "journal.jsonl").read_text("utf-8")
+    for found in (repr(server.journal), text):
+        assert "SECRET" not in found
+        assert "\x1b" not in found
+    first, second = map(json.loads, text.splitlines())
+    assert first.pop("time").startswith("20")
+    assert first == msgspec.to_builtins(ended[0])
+    assert (second["method"], second["outcome"]) == ("?", "refused")
+
+
+def test_a_journal_is_added_to_and_must_be_writable(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_text("before\n", "ascii")
+    with Replay(ONE, journal_at=path, faults=["cut:event=1,times=1"]) as server:
+        for model in ("m-1", "m-2\x07"):
+            with suppress(httpx.RemoteProtocolError):
+                httpx.post(server.base_url + "/chat/completions", json={"model": model})
+    before, *lines = path.read_text("utf-8").splitlines()
+    assert before == "before"
+    told = [json.loads(line) for line in lines]
+    assert [line["model"] for line in told] == ["m-1", "m-2?"]
+    assert [line["faults"] for line in told] == [["cut:event=1,times=1"], []]
+    with pytest.raises(UsageError, match="the journal cannot be written: No such file or directory"):
+        Replay(ONE, journal_at=tmp_path / "nowhere" / "journal.jsonl")
+
+
+def test_strict_answers_what_was_recorded_and_says_what_is_there() -> None:
+    recording = recorded(len(BODY))
+    recording.dialect, recording.request = "chat", Sent(body={"model": "m", "messages": [], "stream": True})
+    with Replay(one(recording), strict=True) as server, httpx.Client(base_url=server.base_url) as client:
+        assert client.post("/chat/completions", json={"messages": [], "stream": True}).content == BODY
+        refused = client.post("/chat/completions", json={"messages": [], "stream": True, "seed": 7})
+        assert refused.status_code == 404
+        assert refused.json()["error"]["message"] == (
+            "p has no chat fixture of exactly this request; the nearest is text, which differs in seed"
+        )
+        assert refused.json()["available"] == {"p": {"text": server.url("p", "text")}}
+        assert httpx.post(server.url("p", "text") + "/chat/completions").content == BODY
+
+
+def test_several_providers_are_told_apart_by_path_model_and_shape() -> None:
+    fixtures = {
+        name: {shape: Recording(body=f"data: {name} {shape}\n\n".encode(), end="eof") for shape in ("text", "stop")}
+        for name in ("one", "two")
+    }
+    with Replay(fixtures) as server, httpx.Client() as client:
+
+        def asked(base: str, **body: Any) -> str:
+            return client.post(f"{base}/chat/completions", json=body).text.strip()
+
+        assert asked(server.url("two"), messages=[]) == "data: two text"
+        assert asked(server.url("two", "stop")) == "data: two stop"
+        assert asked(server.base_url, model="one", messages=[]) == "data: one text"
+        assert asked(server.base_url, model="two/stop") == "data: two stop"
+        assert asked(server.base_url, model="two", stop=["x"], messages=[]) == "data: two stop"
+        assert "several providers are replayed (one, two)" in asked(server.base_url, model="gpt")
+
+
+def test_the_recorded_pace_can_be_sped_up_and_pieces_cut_anew() -> None:
+    recording = recorded(*range(3, len(BODY), 3), len(BODY), step=50_000)  # 0.85 s
+    with Replay(one(recording), pace="recorded", speed=10, pieces="events") as server:
+        start = time.monotonic()
+        with httpx.stream("POST", server.base_url + "/chat/completions") as response:
+            assert list(response.iter_raw()) == EVENTS
+        took = time.monotonic() - start
+    assert 0.085 <= took < 0.6
+    with pytest.raises(UsageError, match="speed: 0"):
+        Replay(ONE, speed=0)
+    with pytest.raises(UsageError, match="pieces: 0"):
+        Replay(ONE, pieces=0)
 
 
 async def stream(port: int, body: bytes) -> bytes:

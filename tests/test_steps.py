@@ -11,7 +11,22 @@ from harness.errors import UsageError
 from harness.faults import Fault
 from harness.recording import Read, Recording
 from harness.sse import ServerSentEvent, SSEParser
-from harness.steps import RESET_SECONDS, STALL_SECONDS, Close, Head, Reset, Send, Step, Wait, body_of, event_ends, plan
+from harness.steps import (
+    RESET_SECONDS,
+    STALL_SECONDS,
+    Close,
+    Edit,
+    Head,
+    Reset,
+    Send,
+    Step,
+    Wait,
+    body_of,
+    edited,
+    event_ends,
+    heard,
+    plan,
+)
 
 
 def test_each_read_is_a_send_and_an_eof_a_clean_close() -> None:
@@ -106,6 +121,54 @@ def test_pieces_by_event_and_by_size_wait_for_their_last_byte() -> None:
 def test_pieces_of_no_size_are_refused() -> None:
     with pytest.raises(UsageError, match="pieces: 0"):
         plan(recorded(4), pieces=0)
+
+
+def test_a_speed_divides_the_recorded_waits() -> None:
+    waits = [step.seconds for step in plan(recorded(5, 20, 40, step=100_000), pace="recorded", speed=4)
+             if isinstance(step, Wait)]  # fmt: skip
+    assert waits == pytest.approx([0.025, 0.025, 0.025])
+    for speed in (0.0, -1.0, float("nan")):
+        with pytest.raises(UsageError, match="speed"):
+            plan(recorded(4), speed=speed)
+
+
+def test_edits_stay_in_their_piece() -> None:
+    steps = plan(recorded(5, 20, len(BODY)))
+    sends = [step for step in edited(steps, [(0, 1, b"D"), (3, 3, b"+"), (5, 20, b""), (len(BODY), len(BODY), b"end")])
+             if isinstance(step, Send)]  # fmt: skip
+    assert sends == [Send(b"Dat+a:"), Send(BODY[20:]), Send(b"end")]
+    assert edited(steps, []) == steps
+    reset = plan(recorded(len(BODY), end="reset"))
+    assert edited(reset, [(len(BODY), len(BODY), b"x")]) == [HEAD, Send(BODY), Send(b"x"), Wait(RESET_SECONDS), Reset()]
+
+
+@given(st.binary(max_size=60), st.lists(st.integers(0, 60)).map(sorted), st.lists(st.integers(0, 60)).map(sorted))
+def test_edits_are_edits_whatever_the_pieces(body: bytes, ends: list[int], places: list[int]) -> None:
+    places = [min(place, len(body)) for place in places]
+    edits: list[Edit] = [(a, b, b"<%d>" % a) for a, b in zip(places[::2], places[1::2], strict=False)]
+    expected = body
+    for start, stop, new in reversed(edits):
+        expected = expected[:start] + new + expected[stop:]
+    assert body_of(edited(plan(recorded(*ends, body=body)), edits)) == expected
+
+
+@pytest.mark.parametrize(
+    ("recording", "end", "reads"),
+    [
+        (recorded(5, len(BODY), step=250_000), "eof", [Read(5, 250_000), Read(len(BODY), 500_000)]),
+        (recorded(len(BODY), end="cut"), "cut", [Read(len(BODY), 1000)]),
+        (recorded(len(BODY), end="reset"), "reset", [Read(len(BODY), 1000)]),
+        (recorded(5, body=BODY[:5], end="timeout:idle"), "timeout:idle", [Read(5, 1000)]),
+        (recorded(body=b"", end="timeout:first-event"), "timeout:first-event", []),
+        (recorded(5, len(BODY), step=31_000_000), "timeout:idle", [Read(5, 31_000_000)]),
+        (recorded(5, step=61_000_000), "timeout:first-event", []),
+    ],
+)
+def test_a_plan_is_heard_without_a_socket(recording: Recording, end: str, reads: list[Read]) -> None:
+    found = heard(plan(recording, pace="recorded"), recording)
+    assert (found.end, found.reads, found.status) == (end, reads, 200)
+    assert found.body == BODY[: found.reads[-1].end if reads else 0]
+    assert found.headers == recording.headers
 
 
 LINES = st.sampled_from([b"data: x", b": c", b"id: 1", b"event: e", b"", b"{}", b"data: [DONE]"])
