@@ -8,7 +8,7 @@ Source: RULES, sections 3 and 4. `{detail}`, `{baseline}` and `{candidate}` are 
 
 from __future__ import annotations
 
-from harness.catalogue_dialects import ANTHROPIC, COHERE, EXPLAINS_DIALECTS, GEMINI, OLLAMA
+from harness.catalogue_dialects import ANTHROPIC, COHERE, COMPLETIONS, EXPLAINS_DIALECTS, GEMINI, OLLAMA
 from harness.catalogue_responses import EXPLAINS_RESPONSES, RESPONSES
 from harness.catalogue_run import PARITY, TIMING
 from harness.rule import C, F, N, Rule
@@ -325,6 +325,8 @@ EXPLAINS["stream.stalled"] = EXPLAINS["stream.cut"]  # both ended too early, the
 
 CATALOGUE: dict[str, Rule] = {
     rule.code: rule
-    for group in (FRAMING, ENDING, CHAT, TOOLS, USAGE, RESPONSES, ANTHROPIC, GEMINI, OLLAMA, COHERE, TIMING, PARITY)
+    for group in (
+        FRAMING, ENDING, CHAT, TOOLS, USAGE, RESPONSES, ANTHROPIC, GEMINI, OLLAMA, COHERE, COMPLETIONS, TIMING, PARITY,
+    )
     for rule in group
 }  # fmt: skip

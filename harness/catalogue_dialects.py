@@ -1,4 +1,4 @@
-"""The part of the rule catalogue that speaks of Anthropic, Gemini, Ollama and Cohere streams, and what its rules explain.
+"""The part of the catalogue that speaks of Anthropic, Gemini, Ollama, Cohere and Completions, and what its rules explain.
 
 Data only. Source: RULES, sections 3 and 4; what official helpers raise on was tried on them (see harness/facts).
 """
@@ -112,6 +112,11 @@ COUNTERPART_DIALECTS: dict[str, str] = {
     "ollama.message-members": "ollama.form",
     "cohere": "cohere.start",
 }
+
+COMPLETIONS = [
+    Rule("completions.logprobs-form", N, "note", "log probabilities come in another form than the documented lists "
+         "({detail}); readers of tokens and token_logprobs find none", "read both forms"),
+]  # fmt: skip
 
 # cause -> what it explains, patterns as in catalogue.EXPLAINS (RULES, section 4).
 EXPLAINS_DIALECTS: dict[str, str] = {

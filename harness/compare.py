@@ -316,6 +316,9 @@ def _lost_across(base: Structure, candidate: Structure, take: int) -> list[Findi
         out.append(_finding(counted, "usage.counters", N, take))
     if base.get("logprobs") and not candidate.get("logprobs"):
         out.append(_finding(_change("logprobs", base, candidate), "logprobs.missing", F, take))
+    cut = "length" in base.get("finish.class", {}) and "length" not in candidate.get("finish.class", {})
+    if cut and candidate.get("limit.reached") is True:
+        out.append(_finding(_change("finish.class", base, candidate), "finish.length-hidden", F, take))
     if base.get("choice.count", 1) > candidate.get("choice.count", 1):
         change = _change("choice.count", base, candidate)
         out.append(_finding(change, "choice.missing", F, take))

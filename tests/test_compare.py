@@ -189,6 +189,17 @@ def test_an_answer_cut_by_the_limit_that_says_it_is_whole() -> None:
     assert between(CLEAN, cut, asked) == []
 
 
+def test_a_hidden_cut_is_told_between_dialects_too() -> None:
+    asked = Asked(max_tokens=5)
+    baseline = of(stream(*TEXT[:2], chunk(finish="length"), COUNTED), asked)
+    head = {"id": "cmpl-1", "object": "text_completion", "created": 1700000000, "model": "m-1"}
+    for reason, want in (("stop", [("finish.length-hidden", "f")]), ("length", [])):
+        text = {"text": "Hel", "index": 0, "logprobs": None, "finish_reason": reason}
+        body = stream({**head, "choices": [text]}, {**head, "choices": [], "usage": TOKENS})
+        candidate = structure(Recording(body=body, status=200, end="eof"), "completions", asked)
+        assert told(compare([baseline], candidate)) == want
+
+
 def test_a_milder_fault_of_the_baseline_excuses_no_worse_one() -> None:
     one_call = stream(ROLE, calls(call(0, None, "f", "{}")), CALLED, COUNTED)
     assert between(one_call, WITHOUT_IDS) == [("tool.id-missing", "f")]

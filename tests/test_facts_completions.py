@@ -110,6 +110,8 @@ FAULTS: list[tuple[str, list[Any], bool, Asked | None, list[tuple[str, str]]]] =
     ("usage all zero", [*TEXT, chunk(usage=dict.fromkeys(TOKENS, 0))], True, None, [("usage.zero", "n")]),
     ("fewer choices", TEXT, True, Asked(n=2), [("choice.missing", "f")]),
     ("no log probabilities", TEXT, True, Asked(logprobs=True), [("logprobs.missing", "f")]),
+    ("log probabilities as in chat", [chunk(choice("a", logprobs={"content": [{"token": "a", "logprob": -1}]})), *TEXT],
+     True, Asked(logprobs=True), [("completions.logprobs-form", "n")]),
     ("the stop string", TEXT, True, Asked(stop=("lo",)), [("stop.text-included", "n")]),
     ("snapshots", [*(chunk(choice("The answer is 42"[:end])) for end in (10, 13, 15, 16)), chunk(choice("", "stop"))],
      True, None, [("text.cumulative", "f")]),

@@ -13,6 +13,7 @@ from harness.events import Event, ToolCall
 from harness.facts.base import Place
 from harness.facts.chat import FORMS, ChatFacts, ChoiceFacts
 from harness.findings import Severity
+from harness.jsontext import as_text
 from harness.message import Message
 
 
@@ -33,9 +34,11 @@ class CompletionsFacts(ChatFacts):
             self.member("text.first", first, place)
         if text:
             self.member("text.type", FORMS.get(type(text), "other"), place)
-        if choice.get("logprobs"):
+        if logprobs := choice.get("logprobs"):
             self.logprobs = True
             self.where.setdefault("logprobs", place)
+            if not (type(logprobs) is dict and "tokens" in logprobs):
+                self.note("completions.logprobs-form", *place, f"{as_text(logprobs)[:40]} ...")
         self._finish(facts, choice, calls, self._content(facts, number, events, place), place)
 
     def nested_error(self, payload: dict[str, Any]) -> Any:
