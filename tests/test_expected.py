@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from reading import FIXTURES
 
 from harness.runs.files import verify_expected

@@ -78,11 +78,29 @@ class Anthropic(Dialect):
             return
         kind = payload.get("type") or sse.event
         if kind == "content_block_delta":
+            if "usage" in payload:  # Dynamo counts on every delta; usage counts wherever it stands (cases/README, 10)
+                _usage(payload["usage"], sse, out)
+            # Nearly all deltas are a piece of text, or of the input of a call that is under way.
+            delta, wire = payload.get("delta"), payload.get("index")
+            block = self.blocks.get(wire) if type(wire) is int and type(delta) is dict else None
+            if block is not None:
+                if block.kind == "text":
+                    piece = delta.get("text") if delta.get("type") == "text_delta" else None
+                    if piece and type(piece) is str:
+                        out.append(Text(0, piece, False, sse.at, sse.length, block.key))
+                        return
+                elif block.call is not None and not block.given and block.key not in self.unfilled:
+                    piece = delta.get("partial_json") if delta.get("type") == "input_json_delta" else None
+                    if piece and type(piece) is str:
+                        out.append(ToolCall(0, block.call, block.wire, None, None, piece, False, sse.at, sse.length))
+                        return
             self._delta(payload, sse, out)
             return
         reader = READERS.get(kind) if type(kind) is str else None
         if reader is not None:
             reader(self, payload, sse, out)
+            if "usage" in payload and kind != "message_delta":
+                _usage(payload["usage"], sse, out)
         elif payload.get("error") or looks_like_error({key: payload[key] for key in payload if key != "type"}):
             self.fail(payload, sse, out)  # an unknown type alone makes no error: readers are told to ignore it
         else:
