@@ -66,6 +66,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     `path` is the structure path the rule read ("wire.usage.position", or "wire.notes.CODE"); `baseline` and
     `candidate` are the JSON values there. `breaks` names the client models and SDKs proven to fail under the rule.
+    `dropped_from` is what the severity was before the clients that the provider declares were found to read it right.
     """
 
     rule: str
@@ -78,12 +79,29 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str
     evidence: list[Evidence]
     breaks: list[str] = []
+    dropped_from: Severity | None = None
+
+
+class ClientRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client that the provider declares made of a shape's streams, and of quirks of the rules found there.
+
+    Values are outcomes of a case: right, told, skipped, wrong, raised, ... (answers.py, CaseOutcome). `version` is null
+    for a callable of the user's own. `says` is what differs on a stream, or why it was skipped, each `side: line`.
+    """
+
+    name: str
+    version: str | None
+    baseline: str
+    candidate: str
+    quirks: dict[str, str] = {}
+    says: list[str] = []
 
 
 class ShapeResult(msgspec.Struct, kw_only=True):
     """One shape of a gate: its outcome and why. `takes` counts the candidate's recordings that were judged.
 
-    `shared` lists rule codes both sides have; `remarks` are unscored sentences (model behaviour).
+    `shared` lists rule codes both sides have; `remarks` are unscored sentences (model behaviour); `clients` are runs of
+    the clients that the provider declares.
     """
 
     shape: str
@@ -93,6 +111,7 @@ class ShapeResult(msgspec.Struct, kw_only=True):
     findings: list[Finding] = []
     shared: list[str] = []
     remarks: list[str] = []
+    clients: list[ClientRun] = []
 
 
 class AcceptanceUse(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,7 +25,9 @@ from harness.jsontext import to_json
 from harness.pytest_streams import failed, not_measured, project_of
 from harness.reports import check_suffix, write_report
 from harness.reports.text import acceptance_line, closing_lines, one_line, opening_lines, shape_lines
-from harness.runs.gate import Gated, conclude, gate, plan, read_again
+from harness.runs.gate import Gated, Planned, conclude, gate, plan
+from harness.runs.sampling import read_again
+from harness.runs.sending import Allowance
 from harness.store import takes
 
 
@@ -71,14 +73,16 @@ def start_gate(config: pytest.Config) -> None:
         )  # fmt: skip
     except UsageError as exc:
         raise pytest.UsageError(one_line(str(exc))) from exc
-    config.pluginmanager.register(GateRun(config, project, settings, planned.shapes), "sse_harness_gate")
+    config.pluginmanager.register(GateRun(config, project, settings, planned), "sse_harness_gate")
 
 
 class GateRun:
     """One gate as part of a pytest run: its items, and on the controller its results and its report."""
 
-    def __init__(self, config: pytest.Config, project: Project, settings: Settings, shapes: Sequence[str]) -> None:
-        self.project, self.settings, self.shapes = project, settings, shapes
+    def __init__(self, config: pytest.Config, project: Project, settings: Settings, planned: Planned) -> None:
+        self.project, self.settings, self.shapes = project, settings, planned.shapes
+        self._clients = planned.clients  # started once, not anew for each item
+        self._allowance = Allowance(planned.provider)  # of this process: under xdist each worker has its own
         self.name = f"{settings.baseline}->{settings.candidate}"
         self._config = config
         self._is_worker = hasattr(config, "workerinput")
@@ -93,6 +97,7 @@ class GateRun:
         return gate(
             self.project, settings.baseline, settings.candidate, shapes=[shape], attempts=settings.attempts,
             recorded=settings.recorded, allow_stale=settings.allow_stale, fail_on=settings.fail_on, environ=os.environ,
+            clients=self._clients, allowance=self._allowance,
         )  # fmt: skip
 
     def pytest_report_header(self) -> str:

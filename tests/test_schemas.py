@@ -18,8 +18,9 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from mutations import faulty, ndjson, sse
 from reading import FIXTURES, ROOT, quirks
 
+from harness.answers import CaseOutcome
 from harness.events import KINDS
-from harness.findings import Finding, Report, ShapeResult
+from harness.findings import ClientRun, Finding, Report, ShapeResult
 from harness.jsontext import to_json
 from harness.recording import END_STATES, Sidecar
 from harness.reduce import Reducer
@@ -36,10 +37,12 @@ MESSAGE = ("file", "text", "reasoning", "refusal", "tool_calls", "finish_reason"
            "error", "choices", "notes")  # fmt: skip
 CALL = ("index", "id", "name", "arguments", "type")
 CHOICE = ("choice", "text", "reasoning", "refusal", "tool_calls", "finish_reason", "finish_raw")
-FINDING = ("rule", "severity", "accepted", "path", "baseline", "candidate", "message", "remedy", "evidence", "breaks")
+FINDING = ("rule", "severity", "accepted", "path", "baseline", "candidate", "message", "remedy", "evidence", "breaks",
+           "dropped_from")  # fmt: skip
 EVIDENCE = ("side", "take", "at", "length")
 REPORT = ("format", "baseline", "candidate", "outcome", "shapes", "acceptances", "not_covered", "cutover")
-SHAPE = ("shape", "outcome", "reason", "takes", "findings", "shared", "remarks")
+SHAPE = ("shape", "outcome", "reason", "takes", "findings", "shared", "remarks", "clients")
+CLIENT = ("name", "version", "baseline", "candidate", "quirks", "says")
 SIDECAR = ("format", "provenance", "dialect", "shape", "request", "status", "headers", "decoded_from", "reads", "end",
            "sha256")  # fmt: skip
 KIND_FIELDS = {
@@ -121,6 +124,8 @@ def test_names_and_order_are_those_of_design() -> None:
     assert order(finding["evidence"]["items"]["properties"]) == EVIDENCE
     assert order(report["properties"]) == REPORT == Report.__struct_fields__
     assert order(shape) == SHAPE == ShapeResult.__struct_fields__
+    assert order(report["$defs"]["client_run"]["properties"]) == CLIENT == ClientRun.__struct_fields__
+    assert report["$defs"]["outcome"]["enum"] == [str(outcome) for outcome in CaseOutcome]
     assert order(schema("sidecar")["properties"]) == SIDECAR == Sidecar.__struct_fields__
     assert schema("sidecar")["properties"]["end"]["enum"] == list(END_STATES)
     assert order(schema("lint")["properties"]) == ("file", "outcome", "findings")

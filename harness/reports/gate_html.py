@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from harness.cutover import Side, Sides
-from harness.findings import Evidence, Finding, Outcome, Report, Severity, ShapeResult
+from harness.findings import ClientRun, Evidence, Finding, Outcome, Report, Severity, ShapeResult
 from harness.jsontext import as_text
 from harness.reports.html import Filter, Markup, Node, Option, badge, facts, filter_bar, page, prose, table, tag
-from harness.reports.text import acceptance_line
+from harness.reports.text import acceptance_line, client_text, dropped_text, quirks_failed
 from harness.reports.timeline import timeline
 from harness.structure import signature
 
@@ -141,10 +141,22 @@ def _shape(result: ShapeResult, sides: Sides) -> Markup:
         timeline(sides),
         [_finding(result, finding, sides) for finding in result.findings],
         tag("p", "No findings.", class_="muted") if result.takes and not result.findings else None,
+        _clients(result.clients),
         shared, [tag("p", f"Remark: {remark}", class_="muted") for remark in result.remarks],
         _signatures(result, sides.get(("baseline", 1)), sides.get(("candidate", 1))),
         id=f"shape-{result.shape}", data_group=bool(result.findings),
     )  # fmt: skip
+
+
+def _clients(runs: list[ClientRun]) -> Node:
+    """What the declared clients made of the streams."""
+    if not runs:
+        return None
+    items = []
+    for run in runs:
+        lines = [tag("li", line) for line in [*run.says, *quirks_failed(run)]]
+        items.append(tag("li", client_text(run), tag("ul", lines) if lines else None))
+    return [tag("h3", "Declared clients"), tag("ul", items)]
 
 
 # -- one finding --------------------------------------------------------------------------------------------------
@@ -162,7 +174,8 @@ def _finding(result: ShapeResult, finding: Finding, sides: Sides) -> Markup:
         "article",
         tag("p", badge(finding.severity, finding.severity), tag("code", finding.rule),
             badge("accepted") if finding.accepted is not None else None, class_="head"),
-        tag("h3", prose(finding.message)), tag("p", "→ ", prose(finding.remedy)), accepted,
+        tag("h3", prose(finding.message)), tag("p", "→ ", prose(finding.remedy)),
+        tag("p", f"{dropped_text(finding)}.") if finding.dropped_from is not None else None, accepted,
         tag("p", tag("code", finding.path), ": ", tag("code", _value(finding.baseline)), " → ",
             tag("code", _value(finding.candidate)), class_="muted"),
         bytes_, _breaks(finding.breaks),

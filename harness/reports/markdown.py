@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from harness.findings import Finding, Outcome, Report, Severity, ShapeResult
-from harness.reports.text import one_line, snippet
+from harness.reports.text import client_text, dropped_text, one_line, quirks_failed, snippet
 
 Bodies = Mapping[tuple[str, int], bytes]
 
@@ -39,7 +39,7 @@ def gate_markdown(report: Report, bodies: Mapping[str, Bodies] | None = None) ->
     lines += ["| shape | outcome | fatal | negotiable | cosmetic | accepted |", "|---|---|---|---|---|---|"]
     lines += [_row(result) for result in report.shapes]
     for result in report.shapes:
-        if result.findings or result.remarks or result.shared:
+        if result.findings or result.remarks or result.shared or result.clients:
             lines += ["", f"## {escape(result.shape)}", "", *_shape(result, (bodies or {}).get(result.shape))]
     wrong = [use for use in report.acceptances if use.state != "used"]
     if wrong:
@@ -69,6 +69,9 @@ def _row(result: ShapeResult) -> str:
 def _shape(result: ShapeResult, bodies: Bodies | None) -> Iterator[str]:
     for finding in result.findings:
         yield from _finding(finding, bodies or {})
+    for run in result.clients:
+        yield f"- client {escape(client_text(run))}"
+        yield from (f"  - {escape(line)}" for line in [*run.says, *quirks_failed(run)])
     if result.shared:
         yield f"Shared with the baseline, so not counted: {', '.join(map(code, result.shared))}"
     for remark in result.remarks:
@@ -76,10 +79,10 @@ def _shape(result: ShapeResult, bodies: Bodies | None) -> Iterator[str]:
 
 
 def _finding(finding: Finding, bodies: Bodies) -> Iterator[str]:
-    accepted = ""
+    accepted = f" ({escape(dropped_text(finding))})" if finding.dropped_from is not None else ""
     if finding.accepted is not None:
         until = f" until {finding.accepted.until}" if finding.accepted.until else ""
-        accepted = f" (accepted{until}: {escape(finding.accepted.reason)})"
+        accepted += f" (accepted{until}: {escape(finding.accepted.reason)})"
     yield f"- **{finding.severity}** {code(finding.rule)}{accepted}: {escape(finding.message)}  "
     yield f"  → {escape(finding.remedy)}"
     if finding.severity is not Severity.COSMETIC:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from harness.events import Event, Note, ToolCall
-from harness.findings import AcceptanceUse, Evidence, Finding, Outcome, Report, Severity, ShapeResult
+from harness.findings import AcceptanceUse, ClientRun, Evidence, Finding, Outcome, Report, Severity, ShapeResult
 from harness.message import Message
 from harness.recording import Recording
 
@@ -46,10 +46,10 @@ def finding_lines(
     finding: Finding, bodies: dict[tuple[str, int], bytes] | None = None, indent: str = "  "
 ) -> Iterator[str]:  # fmt: skip
     """A finding: severity and rule, the sentence, the remedy, and the bytes on both sides if the bodies are given."""
-    accepted = ""
+    accepted = f" ({dropped_text(finding)})" if finding.dropped_from is not None else ""
     if finding.accepted is not None:
         until = f" until {finding.accepted.until}" if finding.accepted.until else ""
-        accepted = f" (accepted{until}: {one_line(finding.accepted.reason)})"
+        accepted += f" (accepted{until}: {one_line(finding.accepted.reason)})"
     if finding.severity is Severity.COSMETIC:  # passes: a line is enough, the report as JSON has the bytes
         yield f"{indent}cosmetic {finding.rule}{accepted}: {one_line(finding.message)}"
         return
@@ -128,10 +128,29 @@ def shape_lines(result: ShapeResult, bodies: dict[tuple[str, int], bytes] | None
     yield f"{result.shape}: {_MARK[result.outcome]}{reason}"
     for finding in result.findings:
         yield from finding_lines(finding, bodies)
+    for run in result.clients:
+        yield f"  client {one_line(client_text(run))}"
+        yield from (f"    {one_line(line)}" for line in [*run.says, *quirks_failed(run)])
     if result.shared:
         yield f"  shared with the baseline, so not counted: {', '.join(result.shared)}"
     for remark in result.remarks:
         yield f"  remark: {one_line(remark)}"
+
+
+def dropped_text(finding: Finding) -> str:
+    """Why the severity is not that of the rule."""
+    return f"{finding.dropped_from}, but the declared clients read it right"
+
+
+def client_text(run: ClientRun) -> str:
+    """`openai-python 3.57.0: right on the baseline, wrong on the candidate`."""
+    version = f" {run.version}" if run.version else ""
+    return f"{run.name}{version}: {run.baseline} on the baseline, {run.candidate} on the candidate"
+
+
+def quirks_failed(run: ClientRun) -> Iterator[str]:
+    """The quirks of the rules found that it does not read right."""
+    return (f"quirk {name}: {outcome}" for name, outcome in run.quirks.items() if outcome not in ("right", "told"))
 
 
 def message_text(message: Message) -> str:

@@ -160,7 +160,7 @@ def check(
         raise UsageError(f"{target.name} is given each stream in one piece: leave --cut out, or see docs/targets.md")
     families = list(cuts) if target.sees_cuts else ["whole"]
     checker = _Checker(target, families, options)
-    if target.claims.features is None and (shown := checker.shown(found)) is not None:
+    if target.claims.features is None and (shown := shown_features(target, found)) is not None:
         target.claims = msgspec.structs.replace(target.claims, features=shown, inferred=True)
         checker = _Checker(target, families, options)
     results = []
@@ -193,6 +193,24 @@ def skipped(case: Case, target: Target) -> str:
     if status is not None and status >= 300 and not target.sees_status:
         return f"status {status} with a body that is no stream: the target sees bodies only"
     return ""
+
+
+def shown_features(target: Target, cases: Iterable[Case]) -> tuple[str, ...] | None:
+    """What the target's answers can be compared on, told by its answers to a few good streams: what it declares
+    nothing about and never gives is not compared, and the report says so. None if it answers otherwise."""
+    good = [case for case in cases if not case.expected.failed and not skipped(case, target)]
+    probes = [next((case for case in good if wanted(case)), None) for wanted in (
+        lambda case: not case.expected.tool_calls, lambda case: case.expected.tool_calls,
+        lambda case: case.expected.usage,
+    )]  # fmt: skip
+    seen = [members(target.run(_trial(case, []))) for case in probes if case is not None]
+    found = frozenset[str]().union(*(names for names in seen if names is not None))
+    return tuple(name for name in FEATURES if name in found | {"tool_calls", "recovery"}) if found else None
+
+
+def _trial(case: Case, cuts: Sequence[int]) -> Trial:
+    name = case.name.replace("/", "-").replace(".", "-")
+    return Trial(case=name, dialect=case.dialect, recording=case.recording, cuts=cuts)
 
 
 def _matching(cases: Iterable[Case], pattern: str, place: str = "") -> list[Case]:
@@ -241,30 +259,13 @@ class _Checker:
             result.known = known.reason
         return result
 
-    def shown(self, cases: Sequence[Case]) -> tuple[str, ...] | None:
-        """What the target's answers can be compared on, told by its answers to a few good streams: what it declares
-        nothing about and never gives is not compared, and the report says so. None if it answers otherwise."""
-        good = [case for case in cases if not case.expected.failed and not skipped(case, self.target)]
-        probes = [next((case for case in good if wanted(case)), None) for wanted in (
-            lambda case: not case.expected.tool_calls, lambda case: case.expected.tool_calls,
-            lambda case: case.expected.usage,
-        )]  # fmt: skip
-        seen = [members(self.target.run(self._trial(case, []))) for case in probes if case is not None]
-        found = frozenset[str]().union(*(names for names in seen if names is not None))
-        return tuple(name for name in FEATURES if name in found | {"tool_calls", "recovery"}) if found else None
-
     def _cuts(self, case: Case, family: str) -> list[int]:
         return offsets(case.recording.body, family, [read.end for read in case.recording.reads])
 
     def _run(self, case: Case, cuts: Sequence[int]) -> Verdict:
-        verdict = judge(self.target.run(self._trial(case, cuts)), case.expected, self.features)
+        verdict = judge(self.target.run(_trial(case, cuts)), case.expected, self.features)
         self.compared |= verdict.compared
         return verdict
-
-    @staticmethod
-    def _trial(case: Case, cuts: Sequence[int]) -> Trial:
-        name = case.name.replace("/", "-").replace(".", "-")
-        return Trial(case=name, dialect=case.dialect, recording=case.recording, cuts=cuts)
 
     def _failed(
         self, case: Case, family: str, cuts: Sequence[int], verdict: Verdict, failures: list[Failed]
