@@ -58,7 +58,7 @@ EXPECTED: dict[str, dict[str, list[tuple[str, str]]]] = {
         "text": UNNUMBERED,
         # after the last response.function_call_arguments.delta comes output_item.done: no ...arguments.done
         "tool-call": [*UNNUMBERED, ("responses.arguments-not-done", "negotiable")],
-        # half an answer, then {"error":{"code":500,"message":"Context size has been exceeded.", ...}}, as on the baseline
+        # half an answer, then {"error":{"code":500,"message":"Context size has been exceeded.", ...}}: as the baseline
         "error": [],
         # two output_item.added, the arguments of both, then two output_item.done
         "parallel-tools": [
