@@ -131,17 +131,20 @@ class MessageFold:
         choices = self.choices
         for event in events:
             kind = type(event)
-            if kind is Text or kind is ToolCall or kind is Reasoning or kind is Refusal or kind is Finish:
+            if kind is Text:
                 fold = choices.get(event.choice)  # type: ignore[union-attr]
                 if fold is None:
                     fold = choices[event.choice] = _ChoiceFold()  # type: ignore[union-attr]
-                if kind is Text:
-                    channel = fold.text
-                    if event.key is channel.key and not event.whole:  # type: ignore[union-attr]
-                        channel.pieces.append(event.text)  # type: ignore[union-attr]
-                    else:
-                        channel.add(event)  # type: ignore[arg-type]
-                elif kind is ToolCall:
+                channel = fold.text
+                if event.key is channel.key and not event.whole:  # type: ignore[union-attr]
+                    channel.pieces.append(event.text)  # type: ignore[union-attr]
+                else:
+                    channel.add(event)  # type: ignore[arg-type]
+            elif kind is ToolCall or kind is Reasoning or kind is Refusal or kind is Finish:
+                fold = choices.get(event.choice)  # type: ignore[union-attr]
+                if fold is None:
+                    fold = choices[event.choice] = _ChoiceFold()  # type: ignore[union-attr]
+                if kind is ToolCall:
                     fragments = fold.calls.get(event.index)  # type: ignore[union-attr]
                     if fragments is None:
                         fragments = fold.calls[event.index] = []  # type: ignore[union-attr]

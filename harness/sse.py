@@ -56,6 +56,7 @@ class SSEParser:
         self._at = 0  # offset of the first byte of _parts
         self._bom_possible = True
         self._line_mode = False  # from the first CR on
+        self._plain = False  # a block was read, and no CR so far
         self._pending_cr: int | None = None  # line mode: offset of a CR that ended a piece; an LF may follow
         self._reset_block(0)
 
@@ -68,6 +69,22 @@ class SSEParser:
 
     def feed(self, piece: bytes) -> list[ServerSentEvent | StrayLine]:
         """Take the next piece, of any size; return what was completed by it. Linear in the bytes fed."""
+        if self._plain and piece[-2:] == b"\n\n" and not self._parts:
+            # The regular case of a server that flushes each event: the piece is one block. What is not, goes on below.
+            size, start = len(piece) - 2, 6
+            kind: str | None = ""
+            if piece[:7] == b"event: ":
+                start = piece.find(b"\n") + 7
+                kind = self._names.get(piece[7 : start - 7]) if piece[start - 7 : start] == b"\ndata: " else None
+            elif piece[:6] != b"data: ":
+                kind = None
+            if (
+                kind is not None and size <= LONG_LINE and piece.find(b"\n", start) == size
+                and piece[start] > 32 and b"\r" not in piece
+            ):  # fmt: skip
+                at = self._at
+                self._at = at + size + 2
+                return [ServerSentEvent(piece[start:size], kind, self._last_id, at, size + 1)]
         out: list[ServerSentEvent | StrayLine] = []
         if not piece:
             return out
@@ -88,7 +105,7 @@ class SSEParser:
             return out
         parts = self._parts
         if b"\r" in piece:
-            self._line_mode = True
+            self._line_mode, self._plain = True, False
             self._parts = []
             self._block_at = self._at
             self._feed_lines(b"".join(parts) + piece, out)
@@ -104,7 +121,8 @@ class SSEParser:
         self._parts = [tail] if tail else []
         if not blocks:
             return out
-        if "lf" not in self.seen:
+        if not self._plain:
+            self._plain = True
             self.seen["lf"] = (self._at + piece.index(b"\n"), 1)
         at, last_id, names, add = self._at, self._last_id, self._names, out.append
         for block in blocks:
@@ -122,14 +140,14 @@ class SSEParser:
                 and (end := block.find(b"\n", 7)) > 7
                 and block[end : end + 7] == b"\ndata: "
                 and block.find(b"\n", end + 7) < 0
-                and block[end + 7 :].strip()
+                and (data := block[end + 7 :]).strip()
             ):
                 name = block[7:end]
                 kind = names.get(name)
                 if kind is None:
                     kind = self._name(name)
                     self.seen.setdefault("event-name", (at, end))
-                add(ServerSentEvent(block[end + 7 :], kind, last_id, at, size + 1))
+                add(ServerSentEvent(data, kind, last_id, at, size + 1))
                 at += size + 2
                 continue
             self._block(block, at, out)

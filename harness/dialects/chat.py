@@ -89,27 +89,27 @@ class Chat(Dialect):
                 number = position
             delta = choice.get("delta")
             if type(delta) is dict:
-                # Most deltas hold one piece of text and nothing else.
-                content = delta.get("content") if len(delta) == 1 else None
-                if content and type(content) is str:
+                # Most deltas hold one piece of text, or of one call, and nothing else.
+                if len(delta) != 1:
+                    self._delta(number, delta, at, length, out)
+                elif "content" in delta and (content := delta["content"]) and type(content) is str:
                     out.append(Text(number, content, False, at, length))
                     if number not in self.texted:
                         self.texted.add(number)
-                else:
+                elif "tool_calls" not in delta or not self._fragment(number, delta["tool_calls"], at, length, out):
                     self._delta(number, delta, at, length, out)
             elif delta is not None:
                 self.notes.add("chunk.delta-wrong-type", at, length, as_text(delta)[:80])
                 out.append(Unknown("delta", delta, at, length))
             if "message" in choice and type(choice["message"]) is dict:
                 self._message(number, delta, choice["message"], sse, out)
-            reason = choice.get("finish_reason")
-            if reason:
+            if "finish_reason" in choice and (reason := choice["finish_reason"]):
                 raw = reason if type(reason) is str else as_text(reason)
                 self.finished = True
                 out.append(Finish(number, FINISH.get(raw, "other"), raw, at, length))
             if "usage" in choice:
                 _usage(choice["usage"], at, length, out)
-            if choice.get("error"):
+            if "error" in choice and choice["error"]:
                 self.failed = True
                 out.append(error_event(choice, sse))
         if "usage" in payload and payload["usage"] is not None:
@@ -118,7 +118,7 @@ class Chat(Dialect):
             _usage(payload["x_groq"].get("usage"), at, length, out)
             if payload["x_groq"].get("error") and not payload.get("error"):
                 self.fail(payload["x_groq"], sse, out)
-        if payload.get("error"):
+        if "error" in payload and payload["error"]:
             self.fail(payload, sse, out)
 
     def after_error(self, payload: Any, sse: ServerSentEvent, out: list[Event]) -> None:
@@ -238,6 +238,26 @@ class Chat(Dialect):
                 call_id, name = _text(entry.get("id")), _text(function.get("name"))
                 out.append(ToolCall(number, position, entry.get("index"), call_id, name, _text(arguments), True,
                                     sse.at, sse.length))  # fmt: skip
+
+    def _fragment(self, number: int, calls: Any, at: int, length: int, out: list[Event]) -> bool:
+        """The regular fragment: arguments, and nothing else, for one call that is known. False: it is another."""
+        if type(calls) is not list or len(calls) != 1 or number not in self.choices:
+            return False
+        entry = calls[0]
+        if type(entry) is not dict or len(entry) != 2:
+            return False
+        wire, body = entry.get("index"), entry.get("function")
+        if type(wire) is not int or type(body) is not dict or len(body) != 1:
+            return False
+        state, arguments = self.choices[number], body.get("arguments")
+        slot = state.by_wire.get(wire)
+        if slot is None or type(arguments) is not str:
+            return False
+        state.last = slot
+        if arguments:
+            slot.pieces.append(arguments)
+        out.append(ToolCall(number, slot.index, wire, None, None, arguments, False, at, length))
+        return True
 
     def _calls(self, number: int, value: Any, at: int, length: int, out: list[Event]) -> None:
         state = self._choice(number)
