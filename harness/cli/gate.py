@@ -21,6 +21,7 @@ from harness.cli.common import (
 from harness.errors import UsageError
 from harness.findings import EXIT, Outcome, Severity
 from harness.reports import check_suffix, write_report
+from harness.reports.annotations import gate_annotations
 from harness.reports.text import gate_text
 from harness.runs import gate as run
 
@@ -35,13 +36,15 @@ from harness.runs import gate as run
 @click.option("--allow-stale", is_flag=True, help="Compare although a request file changed since the baseline.")
 @click.option("--report", "reports", multiple=True, type=FILE, metavar="PATH",
               help="Also write the report there; the suffix picks the form.")  # fmt: skip
+@click.option("--annotate", is_flag=True, help="Print annotations for GitHub Actions in place of the report.")
 @fail_on_option(Severity.NEGOTIABLE)
 @config_option
 @json_option
 @click.pass_context
 def gate(
     ctx: click.Context, baseline: str, candidate: str, shapes: tuple[str, ...], attempts: int, recorded: bool,
-    allow_stale: bool, reports: tuple[Path, ...], fail_on: Severity, config: Path | None, as_json: bool,
+    allow_stale: bool, reports: tuple[Path, ...], annotate: bool, fail_on: Severity, config: Path | None,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Say whether CANDIDATE can take over from BASELINE.
 
@@ -52,6 +55,8 @@ def gate(
     harness gate openai candidate
     harness gate openai candidate --shape tool-call --report report.json
     """
+    if annotate and as_json:
+        raise click.UsageError("--annotate and --json: stdout has room for one of them; use --report PATH.json")
     for path in reports:
         check_suffix(path)
     gated = run.gate(
@@ -67,6 +72,8 @@ def gate(
             unwritten = exc
     if as_json:
         say_json(gated.report)
+    elif annotate:
+        say(gate_annotations(gated.report, fail_on))
     else:
         say(gate_text(gated.report, {shape: held.by_side for shape, held in gated.bodies.items()}))
     if unwritten is not None:  # told last, so that what was measured is not lost with it
