@@ -14,7 +14,7 @@ from harness.config import Project, is_loopback, load_project
 from harness.errors import ConfigError, NotMeasured, UsageError
 from harness.reports.text import clean, one_line
 from harness.runs.files import Shown, open_file
-from harness.runs.gate import keep_at
+from harness.runs.sampling import keep_at
 from harness.runs.taking import take
 from harness.settings import suggestion
 from harness.store import load, takes

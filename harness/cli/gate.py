@@ -32,6 +32,9 @@ from harness.runs import gate as run
 @click.option("--shape", "shapes", multiple=True, metavar="SHAPE", help="Only this shape; may be given again.")
 @click.option("--attempts", type=click.IntRange(1, 20), default=1, show_default=True,
               help="Attempts at a shape that is not measured.")  # fmt: skip
+@click.option("--samples", type=click.IntRange(1, 50), default=1, show_default=True,
+              help="Streams of each shape; a finding says in how many.")  # fmt: skip
+@click.option("--parity", is_flag=True, help="Ask once more without streaming; both answers must say the same.")
 @click.option("--recorded", is_flag=True, help="Read the candidate from fixtures/ too; nothing is sent.")
 @click.option("--allow-stale", is_flag=True, help="Compare although a request file changed since the baseline.")
 @click.option("--report", "reports", multiple=True, type=FILE, metavar="PATH",
@@ -42,9 +45,9 @@ from harness.runs import gate as run
 @json_option
 @click.pass_context
 def gate(
-    ctx: click.Context, baseline: str, candidate: str, shapes: tuple[str, ...], attempts: int, recorded: bool,
-    allow_stale: bool, reports: tuple[Path, ...], annotate: bool, fail_on: Severity, config: Path | None,
-    as_json: bool,
+    ctx: click.Context, baseline: str, candidate: str, shapes: tuple[str, ...], attempts: int, samples: int,
+    parity: bool, recorded: bool, allow_stale: bool, reports: tuple[Path, ...], annotate: bool, fail_on: Severity,
+    config: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Say whether CANDIDATE can take over from BASELINE.
 
@@ -61,7 +64,7 @@ def gate(
         check_suffix(path)
     gated = run.gate(
         project_here(config), baseline, candidate, shapes=shapes, attempts=attempts, recorded=recorded,
-        allow_stale=allow_stale, fail_on=fail_on, environ=os.environ, say=progress,
+        allow_stale=allow_stale, fail_on=fail_on, environ=os.environ, say=progress, samples=samples, parity=parity,
     )  # fmt: skip
     sides = {shape: held.sides for shape, held in gated.bodies.items()}
     unwritten: UsageError | None = None

@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from harness.bodies import Prepared, request_file, request_for, shapes_offered
-from harness.compare import compare
-from harness.config import Project, Provider
-from harness.cutover import Side, Sides, cutover
-from harness.detect import detect
-from harness.dialects import dialect_named
-from harness.errors import NotMeasured, UsageError
+from harness.config import Project, Provider, Resolved
+from harness.cutover import Sides, cutover
+from harness.errors import UsageError
 from harness.findings import Finding, Outcome, Report, Severity, ShapeResult, outcome_of
-from harness.partial import FOLDER
 from harness.policy import accept, judge
-from harness.recording import Recording
-from harness.runs.evidence import with_breaks
-from harness.runs.taking import Say, Take, reading_of, take
+from harness.runs.sampling import Asking, Bodies, Sampled, result_of, sample_shape
+from harness.runs.sending import Allowance, in_order
+from harness.runs.taking import Say
 from harness.settings import suggestion
-from harness.shapes import CANONICAL, SHAPES, asked_of
+from harness.shapes import CANONICAL, SHAPES
 from harness.store import load, providers_of, shapes_of, takes
-from harness.structure import Reading, read
 
 if TYPE_CHECKING:
     from harness.runs.declared import Clients
-
-
-class Bodies(msgspec.Struct, kw_only=True):
-    """The takes of a shape that evidence points into, by side and take, and where the candidate's were put."""
-
-    sides: dict[tuple[str, int], Side] = {}
-    paths: list[Path] = []
-
-    @property
-    def by_side(self) -> dict[tuple[str, int], bytes]:
-        """The bytes alone."""
-        return {key: side.recording.body for key, side in self.sides.items()}
 
 
 class Gated(msgspec.Struct, kw_only=True):
@@ -62,48 +45,55 @@ class Planned(msgspec.Struct, kw_only=True):
     clients: Clients | None
 
 
-class Baseline(msgspec.Struct, kw_only=True):
-    """The takes of one shape, read."""
-
-    readings: list[Reading]
-    recordings: list[Recording]
-    dialect: str
-    failed: bool
-
-
 def gate(
     project: Project, baseline: str, candidate: str, *, shapes: Sequence[str] = (), attempts: int = 1,
     recorded: bool = False, allow_stale: bool = False, fail_on: Severity = Severity.NEGOTIABLE,
     environ: Mapping[str, str], say: Say = lambda text: None, today: date | None = None,
-    clients: Clients | None = None,
+    clients: Clients | None = None, samples: int = 1, parity: bool = False, allowance: Allowance | None = None,
 ) -> Gated:  # fmt: skip
     """Compare the candidate's streams with the baseline's fixtures, shape by shape.
 
-    `recorded` reads the candidate from fixtures/ too: nothing is sent. `clients` are those of an earlier `plan`, which
-    need not be started again. Raises UsageError and ConfigError before anything is sent: no fixtures, a changed request
-    file, an unknown provider, an unset variable, a client that cannot run.
+    Each shape is asked `samples` times, as many shapes at once as the candidate's entry says; with `parity` once more
+    without streaming. `recorded` reads the candidate from fixtures/ too: nothing is sent, and samples are its takes.
+    `clients` are those of an earlier `plan`, which need not be started again; `allowance` is that of an earlier gate of
+    this run. Raises UsageError and ConfigError before anything is sent: no fixtures, a changed request file, an unknown
+    provider, an unset variable, a client that cannot run.
     """
+    if recorded and parity:
+        raise UsageError("--parity asks the candidate again, and --recorded sends nothing; leave one out")
     day = today or datetime.now(UTC).date()
     planned = plan(
         project, baseline, candidate, shapes=shapes, recorded=recorded, allow_stale=allow_stale, environ=environ,
         clients=clients,
     )  # fmt: skip
-    results, bodies = [], {}
     provider = planned.provider
-    entries = provider.accept if provider is not None else ()
-    for shape in planned.shapes:
-        held = bodies[shape] = Bodies()
-        skip = _skipped(project, provider, shape)
-        if skip is not None:
-            results.append(ShapeResult(shape=shape, outcome=Outcome.SKIPPED, reason=skip))
-            continue
+    asking = Asking(
+        project=project, baseline=baseline, candidate=candidate, provider=provider, samples=samples, attempts=attempts,
+        parity=parity, allowance=allowance or Allowance(provider),
+    )  # fmt: skip
+
+    def ask(shape: str) -> Sampled | None:
+        if _skipped(project, provider, shape) is not None:
+            return None
         say(f"{candidate}/{shape} ...")
-        result = _shape(project, baseline, candidate, shape, planned.requests.get(shape), attempts, held)
-        if planned.clients is not None and result.outcome is not Outcome.NOT_MEASURED:
-            _ask(planned.clients, result, held)
-        result.findings = accept(result.findings, shape, entries, day)
-        if result.outcome is not Outcome.NOT_MEASURED:
-            result.outcome = outcome_of(result.findings, fail_on)
+        return sample_shape(asking, shape, planned.requests.get(shape))
+
+    requests = [planned.requests.get(shape) for shape in planned.shapes]
+    alone = [number for number, request in enumerate(requests) if request is not None and request.concurrent > 1]
+    parallel = provider.parallel if provider is not None and not recorded else 1
+    jobs = [partial(ask, shape) for shape in planned.shapes]
+    results, bodies = [], {}
+    for shape, sampled in zip(planned.shapes, in_order(jobs, parallel, asking.allowance, alone), strict=True):
+        bodies[shape] = sampled.held if sampled is not None else Bodies()
+        if sampled is None:
+            reason = _skipped(project, provider, shape) or ""
+            results.append(ShapeResult(shape=shape, outcome=Outcome.SKIPPED, reason=reason))
+            continue
+        result = result_of(sampled, planned.clients)
+        result.findings = accept(result.findings, shape, provider.accept if provider is not None else (), day)
+        judged = outcome_of(result.findings, fail_on)
+        if result.outcome is Outcome.CONFORMS or judged is Outcome.DIFFERS:
+            result.outcome = judged
         results.append(result)
     sides = {shape: held.sides for shape, held in bodies.items()}
     return Gated(report=conclude(project, baseline, candidate, results, sides, today=day), bodies=bodies)
@@ -112,11 +102,18 @@ def gate(
 def plan(
     project: Project, baseline: str, candidate: str, *, shapes: Sequence[str] = (), recorded: bool = False,
     allow_stale: bool = False, environ: Mapping[str, str], clients: Clients | None = None,
+    resolve: Callable[[Provider], Resolved] | None = None,
 ) -> Planned:  # fmt: skip
-    """What a gate is going to do; nothing is sent. Raises UsageError and ConfigError as `gate` says."""
+    """What a gate is going to do; nothing is sent. `resolve` fills the environment in, if not `environ` alone does.
+
+    Raises UsageError and ConfigError as `gate` says.
+    """
     wanted = _wanted(project, baseline, shapes)
     provider = project.providers.get(candidate) if recorded else project.provider(candidate)
-    requests = {} if recorded or provider is None else _prepare(project, provider, wanted, environ)
+    requests = {}
+    if not recorded and provider is not None:
+        resolved = resolve(provider) if resolve is not None else provider.resolve(environ)
+        requests = _prepare(project, provider, wanted, resolved)
     if recorded:
         _check_recorded(project, baseline, candidate, wanted)
     if not allow_stale:
@@ -163,9 +160,8 @@ def _wanted(project: Project, baseline: str, shapes: Sequence[str]) -> list[str]
 
 
 def _prepare(
-    project: Project, provider: Provider, shapes: Sequence[str], environ: Mapping[str, str]
+    project: Project, provider: Provider, shapes: Sequence[str], resolved: Resolved
 ) -> dict[str, Prepared]:  # fmt: skip
-    resolved = provider.resolve(environ)
     return {
         shape: request_for(project, provider, resolved, shape)
         for shape in shapes
@@ -219,131 +215,6 @@ def _check_fresh(project: Project, baseline: str, shape: str) -> None:
                 f"{file.path}: changed since {path} was recorded; re-record with "
                 f"`harness record {baseline} --shape {shape}{several} --replace`, or `--allow-stale`"
             )
-
-
-def _baseline(project: Project, name: str, shape: str, prepared: Prepared | None) -> Baseline | str:
-    """The baseline's takes, or why they measure nothing."""
-    dialect = (prepared.endpoint.dialect if prepared is not None else None) or "chat"
-    paths = takes(project.fixtures, name, shape)
-    if not paths:
-        return f"the baseline has no fixture of it (`harness record {name} --shape {shape}`)"
-    readings, recordings, found = [], [], dialect
-    for path in paths:
-        recording = load(path).recording
-        found = _dialect_of(path, recording, dialect)
-        request = _request_of(project, recording, found, shape, prepared)
-        readings.append(read(recording, found, asked_of(found, request)))
-        recordings.append(recording)
-    failed = readings[0].structure.get("result") == "error"
-    return Baseline(readings=readings, recordings=recordings, dialect=found, failed=failed)
-
-
-def _dialect_of(path: Path, recording: Recording, default: str) -> str:
-    """The dialect to read a fixture in: the sidecar's, else told by the content, else `default`.
-
-    Raises UsageError for one nobody knows.
-    """
-    if recording.dialect is None:
-        try:
-            return detect(recording.body)
-        except UsageError:  # an error body, say, that any dialect might have sent
-            return default
-    dialect = recording.dialect
-    try:
-        dialect_named(dialect)
-    except UsageError as exc:
-        raise UsageError(f"{path.with_suffix('.json')}: dialect {exc}") from None
-    return dialect
-
-
-def _request_of(
-    project: Project, recording: Recording, dialect: str, shape: str, prepared: Prepared | None = None
-) -> Any:  # fmt: skip
-    """The request a fixture answers. For a bare one stands what the candidate is asked, else the shape's file."""
-    if recording.request is not None:
-        return recording.request.body
-    if prepared is not None and prepared.endpoint.dialect == dialect:
-        return prepared.body
-    return request_file(project, dialect, shape).body if shape in shapes_offered(project, dialect) else None
-
-
-def _shape(
-    project: Project, baseline: str, candidate: str, shape: str, prepared: Prepared | None, attempts: int, held: Bodies
-) -> ShapeResult:  # fmt: skip
-    result = ShapeResult(shape=shape, outcome=Outcome.NOT_MEASURED)
-    base = _baseline(project, baseline, shape, prepared)
-    if isinstance(base, str):
-        result.reason = base
-        return result
-    for number, (recording, reading) in enumerate(zip(base.recordings, base.readings, strict=True), 1):
-        held.sides["baseline", number] = Side(recording=recording, structure=reading.structure)
-    for _ in range(max(1, attempts)):
-        result.findings, result.shared, result.remarks = [], [], []
-        try:
-            if prepared is not None:
-                found = take(
-                    project, prepared, shape, baseline_failed=base.failed,
-                    decide=lambda it: keep_at(project, candidate, shape, it),
-                )  # fmt: skip
-            else:
-                found = _recorded(project, candidate, shape, base)
-        except NotMeasured as exc:
-            result.reason = str(exc)
-            continue
-        if found.path is not None:
-            held.paths.append(found.path)
-        held.sides["candidate", 1] = Side(recording=found.recording, structure=found.reading.structure)
-        result.takes = 1
-        compared = compare(
-            [reading.structure for reading in base.readings], found.reading.structure, shape=shape, take=1
-        )
-        if found.unmeasured or compared.not_measured:
-            result.reason = found.unmeasured or compared.not_measured
-            continue
-        result.findings = with_breaks(compared.findings)
-        result.shared, result.remarks = compared.shared, compared.remarks
-        result.reason, result.outcome = "", Outcome.CONFORMS
-        break
-    return result
-
-
-def _ask(clients: Clients, result: ShapeResult, held: Bodies) -> None:
-    """What the declared clients make of the shape's streams, and of its findings."""
-    result.findings, result.clients = clients.weigh(
-        result.findings, held.sides["baseline", 1], held.sides["candidate", 1]
-    )
-
-
-def keep_at(project: Project, candidate: str, shape: str, found: Take) -> Path | None:
-    """Whole answers under `.harness/takes/`, the last one of each shape; all others are set aside."""
-    whole = found.recording.end == "eof" and found.result in ("ok", "error") and not found.unmeasured
-    if not whole or (found.result == "error" and shape != "error"):
-        return None
-    return project.root / FOLDER / "takes" / candidate / f"{shape}.sse"
-
-
-def _recorded(project: Project, candidate: str, shape: str, base: Baseline) -> Take:
-    paths = takes(project.fixtures, candidate, shape)
-    if not paths:
-        raise NotMeasured(f"the candidate has no fixture of it (`harness record {candidate} --shape {shape}`)")
-    recording = load(paths[0]).recording
-    dialect = _dialect_of(paths[0], recording, base.dialect)
-    request = _request_of(project, recording, dialect, shape)
-    return reading_of(recording, dialect, shape, request, baseline_failed=base.failed)
-
-
-def read_again(project: Project, baseline: str, shape: str, candidate: Sequence[Path]) -> dict[tuple[str, int], Side]:
-    """The takes of a shape from disk: the baseline's fixtures, and the candidate's bodies. Raises UsageError."""
-    found: dict[tuple[str, int], Side] = {}
-    dialect = "chat"
-    for side, paths in (("baseline", takes(project.fixtures, baseline, shape)), ("candidate", candidate)):
-        for number, path in enumerate(paths, 1):
-            recording = load(path).recording
-            dialect = _dialect_of(path, recording, dialect)
-            request = _request_of(project, recording, dialect, shape)
-            reading = read(recording, dialect, asked_of(dialect, request))
-            found[side, number] = Side(recording=recording, structure=reading.structure)
-    return found
 
 
 def _not_covered(project: Project, baseline: str, results: Sequence[ShapeResult]) -> list[str]:

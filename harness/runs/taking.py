@@ -91,7 +91,7 @@ def take(
     reserved = allowance.send(prepared)
     endpoint = prepared.endpoint
     dialect = endpoint.dialect or "chat"
-    sent = _sent(prepared)
+    sent = sent_of(prepared)
     sidecar = Sidecar(dialect=dialect, shape=shape, request=sent)
     with Partial(project.root, endpoint.provider, shape, secrets=endpoint.secrets, sidecar=sidecar) as partial:
         try:
@@ -109,7 +109,7 @@ def take(
     return found
 
 
-def _sent(prepared: Prepared) -> Sent:
+def sent_of(prepared: Prepared) -> Sent:
     """The request as the sidecar tells it: without the query, and with every value that may reach no file masked."""
     endpoint = prepared.endpoint
     body = decode(masked(endpoint.body.decode("utf-8", "replace"), endpoint.secrets).encode())
