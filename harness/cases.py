@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,10 @@ import msgspec
 from harness.answers import Expected
 from harness.data import PACKAGE
 from harness.errors import UsageError
+from harness.faults import Fault, apply
 from harness.recording import Recording
+from harness.reduce import reduce
+from harness.steps import heard, plan
 from harness.store import expected_path, load, providers_of, shapes_of, takes
 
 QUIRKS = PACKAGE / "quirks"
@@ -22,7 +25,8 @@ class Case(msgspec.Struct, kw_only=True):
     """A stream with its right reading. `name` is a quirk's (`021-interleaved-parallel-calls`) or `provider/shape[.N]`.
 
     `recovered`: a standard reader loses part of it. `contested`: readers differ with good reason (cases/README).
-    `fault` says what is odd on the wire, `verdict` how bad that is; "" for a fixture.
+    `fault` says what is odd on the wire, `verdict` how bad that is; "" for a fixture. Of a stream that was broken on
+    purpose, `unbroken` is what it was and `faults` are what was done to it.
     """
 
     name: str
@@ -33,6 +37,28 @@ class Case(msgspec.Struct, kw_only=True):
     contested: bool = False
     fault: str = ""
     verdict: str = ""
+    unbroken: Recording | None = None
+    faults: tuple[Fault, ...] = ()
+
+
+def with_faults(case: Case, faults: Sequence[Fault]) -> Case:
+    """The case, broken: what a client hears of it, and as the right reading what our own reader makes of that.
+
+    The faults meet every request, whatever their `times` say: a target asks once. Raises UsageError if a fault's
+    settings contradict each other.
+    """
+    always = tuple(msgspec.structs.replace(fault, settings={**fault.settings, "times": None}) for fault in faults)
+    recording = heard(apply(always, plan(case.recording)), case.recording)
+    message = reduce(recording.body, case.dialect).message()
+    recovered = any(note.code in RECOVERED for note in message.notes)
+    return msgspec.structs.replace(
+        case, recording=recording, expected=msgspec.convert(msgspec.to_builtins(message), Expected),
+        recovered=case.recovered or recovered, unbroken=case.recording, faults=always,
+    )  # fmt: skip
+
+
+RECOVERED = ("sse.last-event-unterminated", "sse.events-glued")
+"""Notes of what a standard reader loses and ours reads (cases/README, rule 1)."""
 
 
 def quirk_cases(folder: Path = QUIRKS) -> Iterator[Case]:

@@ -14,21 +14,19 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import msgspec
-
 from harness.adapters import SDKS
 from harness.adapters.served import SdkTarget
 from harness.answers import CaseOutcome, Expected, judge
+from harness.cases import Case, with_faults
 from harness.compare import compare
 from harness.conventions import CONVENTIONS
 from harness.endpoint import Endpoint, Timeouts
-from harness.faults import FAULTS, apply, parse_fault
+from harness.faults import FAULTS, parse_fault
 from harness.findings import Severity
 from harness.recorder import record
 from harness.recording import Recording
 from harness.replay import Replay
 from harness.runs.taking import reading_of
-from harness.steps import heard, plan
 from harness.store import load
 from harness.targets import Trial
 
@@ -74,27 +72,17 @@ def told(fault: str, dialect: str = "chat") -> str:
     return f"{'differs' if fails else 'conforms'}{': ' if codes else ''}{', '.join(codes)}"
 
 
-def expected(fault: str, dialect: str) -> Expected:
-    """What our own reader makes of the broken stream."""
-    whole = fixture(dialect)
-    again = parse_fault(fault)
-    recording = heard(apply([again], plan(whole), 1), whole, PATIENCE)
-    message = reading_of(recording, dialect, whole.shape or "", None).reading.message
-    found = msgspec.convert(msgspec.to_builtins(message), Expected)
-    if recording.status is not None and recording.status >= 400:
-        found.terminal = "error"  # whatever the body says
-    return found
-
-
 def sdk_makes(name: str, fault: str, dialect: str) -> str:
     """What the SDK makes of the fault, in a few words; what is in bold, an application is not told."""
     target = SdkTarget(SDKS[name], timeout=SDK_SECONDS)
-    whole = fixture(dialect)
-    trial = Trial(case="fault", dialect=dialect, recording=whole, unbroken=whole, faults=(parse_fault(fault),))
-    answer = target.run(trial)
-    verdict = judge(answer, expected(fault, dialect), target.sdk.features)
+    whole = Case(name="fault", recording=fixture(dialect), dialect=dialect, expected=Expected(terminal="done"))
+    case = with_faults(whole, [parse_fault(fault)])
+    answer = target.run(
+        Trial(case=case.name, dialect=dialect, recording=case.recording, unbroken=case.unbroken, faults=case.faults)
+    )
     if answer.state == "rejected":
         return f"raises {answer.reason.partition(':')[0]}"
+    verdict = judge(answer, case.expected, target.sdk.features)
     words = {
         CaseOutcome.RIGHT: "reads as we do", CaseOutcome.TOLD: "reads the failure", CaseOutcome.HUNG: "**hangs**",
         CaseOutcome.ACCEPTED_TRUNCATION: "**takes it for whole**",

@@ -47,6 +47,8 @@ class TargetCommand(click.Command):
               help="Only this case, or those of a pattern (02*, openai/*); may be given again.")  # fmt: skip
 @click.option("--cut", "cuts", multiple=True, metavar="FAMILY",
               help="Only this family of cuts (whole, bytes, at:12,40 ...); may be given again.")  # fmt: skip
+@click.option("--fault", "faults", multiple=True, metavar="FAULT",
+              help="Break every stream; faults are those of `harness replay --list-faults`.")  # fmt: skip
 @click.option("--no-quirks", is_flag=True, help="Leave the quirks out.")
 @click.option("--no-fixtures", is_flag=True, help="Leave the fixtures out.")
 @click.option("--timeout", type=click.FloatRange(0, 3600, min_open=True), default=RUN_SECONDS, show_default=True,
@@ -59,7 +61,8 @@ class TargetCommand(click.Command):
 def check(
     ctx: click.Context, target: str | None, jsonl: bool, http: bool, payloads: bool, claims: Path | None,
     dialects: tuple[str, ...], features: tuple[str, ...], cases: tuple[str, ...], cuts: tuple[str, ...],
-    no_quirks: bool, no_fixtures: bool, timeout: float, jobs: int, config: Path | None, as_json: bool,
+    faults: tuple[str, ...], no_quirks: bool, no_fixtures: bool, timeout: float, jobs: int, config: Path | None,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Check an accumulator on streams with known faults and on your fixtures, cut in every way.
 
@@ -73,6 +76,7 @@ def check(
     harness check mypackage.streams:accumulate
     harness check --jsonl -- node accumulator.mjs --jsonl
     harness check sdk:openai-python --case '01*'
+    harness check mypackage.streams:accumulate --fault cut:event=2
     """
     if jsonl and http:
         raise UsageError("--jsonl and --http are two ways to be given a stream: choose one")
@@ -90,7 +94,7 @@ def check(
             *(("--timeout", f"{timeout:g}") if timeout != RUN_SECONDS else ()))  # fmt: skip
     report = run(
         found, fixtures=fixtures if fixtures is not None and fixtures.is_dir() else None, quirks=not no_quirks,
-        cases=cases, cuts=cuts or FAMILIES, jobs=jobs, progress=told, options=same,
+        cases=cases, cuts=cuts or FAMILIES, faults=faults, jobs=jobs, progress=told, options=same,
     )  # fmt: skip
     if as_json:
         say_json(report)

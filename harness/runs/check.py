@@ -13,11 +13,12 @@ from typing import Literal
 import msgspec
 
 from harness.answers import FEATURES, CaseOutcome, Verdict, judge, members
-from harness.cases import QUIRKS, Case, fixture_cases, quirk_cases
+from harness.cases import QUIRKS, Case, fixture_cases, quirk_cases, with_faults
 from harness.claims import Claims, KnownFailure, claims_from_options, load_claims
 from harness.commands import CommandTarget, Mode
 from harness.cuts import FAMILIES, offsets, shrink, written
 from harness.errors import UsageError
+from harness.faults import parse_fault
 from harness.findings import Outcome
 from harness.runs.named import named_target
 from harness.settings import suggestion
@@ -133,6 +134,7 @@ def check(
     quirks: bool = True,
     cases: Sequence[str] = (),
     cuts: Sequence[str] = FAMILIES,
+    faults: Sequence[str] = (),
     jobs: int = 1,
     progress: Callable[[CaseResult], None] | None = None,
     folder: Path = QUIRKS,
@@ -140,10 +142,11 @@ def check(
 ) -> CheckReport:
     """Run the target on every quirk in `folder` and every fixture under `fixtures` whose message is expected.
 
-    `cases`: names or patterns (`02*`, `openai/*`) of those to run, all if none. `cuts`: families, as in cuts.py. As
-    many as `jobs` cases run at once if the target can. `progress` is told each result, in order. `options` are those
-    of the command line that its reproductions need too. Raises UsageError: a case, family or claim that does not exist,
-    cuts that the target cannot see.
+    `cases`: names or patterns (`02*`, `openai/*`) of those to run, all if none. `cuts`: families, as in cuts.py.
+    `faults` break every stream, and then our own reader says what it is to be read as. As many as `jobs` cases run at
+    once if the target can. `progress` is told each result, in order. `options` are those of the command line that its
+    reproductions need too. Raises UsageError: a case, family, fault or claim that does not exist, cuts that the target
+    cannot see.
     """
     found, others = ([], []) if fixtures is None else fixture_cases(fixtures)
     found = [*(quirk_cases(folder) if quirks else ()), *found]
@@ -153,6 +156,10 @@ def check(
     if cases:
         wanted = {case.name for pattern in cases for case in _matching(found, pattern)}
         found = [case for case in found if case.name in wanted]
+    if faults:
+        parsed = [parse_fault(fault) for fault in faults]
+        found = [with_faults(case, parsed) for case in found]
+        options = [*options, *(part for fault in faults for part in ("--fault", fault))]
     for family in cuts:
         if not family.startswith("at:"):
             offsets(b"", family)  # says so now if there is no such family
@@ -175,9 +182,15 @@ def check(
         counts=dict(Counter(str(result.outcome) for result in sorted(results, key=lambda r: r.outcome.rank))),
         runs=sum(result.runs for result in results), cuts=families, cases=results,
         known_failures=[_use(known, results) for known in target.claims.known_failures],
-        diagnosis=_diagnosis(checker) if quirks and not cases and folder == QUIRKS else [],
-        not_observed=[*target.unseen, *_not_observed(target.claims, results, checker.compared, others)],
+        diagnosis=_diagnosis(checker) if quirks and not cases and not faults and folder == QUIRKS else [],
+        not_observed=[
+            *target.unseen, *_broken(faults), *_not_observed(target.claims, results, checker.compared, others),
+        ],
     )  # fmt: skip
+
+
+def _broken(faults: Sequence[str]) -> list[str]:
+    return [f"streams as they were: all were broken by {', then '.join(faults)}"] if faults else []
 
 
 def skipped(case: Case, target: Target) -> str:
@@ -210,7 +223,10 @@ def shown_features(target: Target, cases: Iterable[Case]) -> tuple[str, ...] | N
 
 def _trial(case: Case, cuts: Sequence[int]) -> Trial:
     name = case.name.replace("/", "-").replace(".", "-")
-    return Trial(case=name, dialect=case.dialect, recording=case.recording, cuts=cuts)
+    return Trial(
+        case=name, dialect=case.dialect, recording=case.recording, cuts=cuts, unbroken=case.unbroken,
+        faults=case.faults,
+    )  # fmt: skip
 
 
 def _matching(cases: Iterable[Case], pattern: str, place: str = "") -> list[Case]:
