@@ -64,26 +64,30 @@ class Reducer:
         if not items:
             return out
         dialect = self.dialect
-        read, plain = dialect.read, self.observer is None
+        read, decode_one = dialect.read, decode_strict
+        # The regular case, short: one JSON payload that the strict decoder takes, before the end. All else, and the
+        # same payloads when somebody observes, go the long way, which does the same.
+        short = self.observer is None and not (self._stray or dialect.ended or dialect.failed)
         for item in items:
-            # The regular case, short: one JSON payload that the strict decoder takes, before the end. All else, and
-            # the same payloads when somebody observes, go the long way, which does the same.
-            if plain and type(item) is ServerSentEvent and item.event != "error" and not self._stray:
-                data = item.data
-                if not (dialect.ended or dialect.failed) and len(data) <= SHALLOW:
-                    try:
-                        payload = decode_strict(data)
-                    except STRICT_ERRORS:
-                        self._event(item, out)
-                        continue
+            if short and type(item) is ServerSentEvent and item.event != "error" and len(item.data) <= SHALLOW:
+                try:
+                    payload = decode_one(item.data)
+                except STRICT_ERRORS:
+                    self._event(item, out)
+                    short = not (dialect.ended or dialect.failed)
+                else:
                     self._dispatched = True
                     read(payload, item, out)
-                    continue
+                    if dialect.ended or dialect.failed:
+                        short = False
+                continue
             if type(item) is ServerSentEvent:
                 self._event(item, out)
             else:
                 self._stray_line(item, out)  # type: ignore[arg-type]
-        self.fold.extend(out)
+            short = self.observer is None and not (self._stray or dialect.ended or dialect.failed)
+        if out:
+            self.fold.extend(out)
         return out
 
     def finish(self) -> list[Event]:

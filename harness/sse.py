@@ -14,6 +14,7 @@ import msgspec
 
 LONG_LINE = 64 * 1024  # bytes: the default line limit of common readers (asyncio streams, Go's bufio.Scanner)
 BOM = b"\xef\xbb\xbf"
+LF, CR = 10, 13  # as numbers: `in` asks for a byte several times faster than for bytes
 
 
 class ServerSentEvent(msgspec.Struct, gc=False):
@@ -80,7 +81,7 @@ class SSEParser:
                 kind = None
             if (
                 kind is not None and size <= LONG_LINE and piece.find(b"\n", start) == size
-                and piece[start] > 32 and b"\r" not in piece
+                and piece[start] > 32 and CR not in piece
             ):  # fmt: skip
                 at = self._at
                 self._at = at + size + 2
@@ -104,7 +105,7 @@ class SSEParser:
             self._feed_lines(piece, out)
             return out
         parts = self._parts
-        if b"\r" in piece:
+        if CR in piece:
             self._line_mode, self._plain = True, False
             self._parts = []
             self._block_at = self._at
@@ -127,7 +128,7 @@ class SSEParser:
         at, last_id, names, add = self._at, self._last_id, self._names, out.append
         for block in blocks:
             size = len(block)
-            if block[:6] == b"data: " and size > 6 and b"\n" not in block:
+            if block[:6] == b"data: " and size > 6 and LF not in block:
                 if size > LONG_LINE and "long-line" not in self.seen:
                     self.seen["long-line"] = (at, size)
                 if block[6] > 32:
@@ -267,7 +268,7 @@ class SSEParser:
             else:
                 self.seen.setdefault("cr", (self._pending_cr, 1))
             self._pending_cr = None
-        if self._parts and b"\n" not in piece and b"\r" not in piece:
+        if self._parts and LF not in piece and CR not in piece:
             self._parts.append(piece)
             return
         lines = (b"".join(self._parts) + piece).splitlines(keepends=True)

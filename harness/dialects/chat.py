@@ -101,6 +101,8 @@ class Chat(Dialect):
             elif delta is not None:
                 self.notes.add("chunk.delta-wrong-type", at, length, as_text(delta)[:80])
                 out.append(Unknown("delta", delta, at, length))
+            if len(choice) == 4 and "logprobs" in choice and "finish_reason" in choice and number is choice["index"]:
+                continue
             if "message" in choice and type(choice["message"]) is dict:
                 self._message(number, delta, choice["message"], sse, out)
             if "finish_reason" in choice and (reason := choice["finish_reason"]):
@@ -109,7 +111,7 @@ class Chat(Dialect):
                 out.append(Finish(number, FINISH.get(raw, "other"), raw, at, length))
             if "usage" in choice:
                 _usage(choice["usage"], at, length, out)
-            if "error" in choice and choice["error"]:
+            if choice.get("error"):
                 self.failed = True
                 out.append(error_event(choice, sse))
         if "usage" in payload and payload["usage"] is not None:
@@ -118,7 +120,7 @@ class Chat(Dialect):
             _usage(payload["x_groq"].get("usage"), at, length, out)
             if payload["x_groq"].get("error") and not payload.get("error"):
                 self.fail(payload["x_groq"], sse, out)
-        if "error" in payload and payload["error"]:
+        if payload.get("error"):
             self.fail(payload, sse, out)
 
     def after_error(self, payload: Any, sse: ServerSentEvent, out: list[Event]) -> None:
