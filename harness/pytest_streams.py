@@ -15,12 +15,14 @@ from harness.errors import ConfigError, NotMeasured, UsageError
 from harness.reports.text import clean, one_line
 from harness.runs.files import Shown, open_file
 from harness.runs.sampling import keep_at
+from harness.runs.sending import Allowance
 from harness.runs.taking import take
 from harness.settings import suggestion
 from harness.store import load, takes
 from harness.testing import Stream
 
 PROJECT = pytest.StashKey[Project]()
+ALLOWANCES = pytest.StashKey[dict[str, Allowance]]()  # by provider: caps hold for the whole run
 MARKER = ("provider", "shape", "dialect")
 
 
@@ -81,14 +83,20 @@ def live_stream(request: pytest.FixtureRequest) -> Stream:
     option = request.config.option
     name, shape = _marked(request, option.harness_candidate)
     try:
-        return _record(project_of(request.config), name, shape, option.harness_attempts, option.harness_live)
+        project = project_of(request.config)
+        return _record(
+            project, name, shape, option.harness_attempts, option.harness_live,
+            request.config.stash.setdefault(ALLOWANCES, {}),
+        )  # fmt: skip
     except NotMeasured as exc:
         not_measured(f"{name}/{shape}: {exc}", skip=option.harness_unmeasured == "skip")
     except UsageError as exc:
         failed(str(exc))
 
 
-def _record(project: Project, name: str, shape: str, attempts: int, anywhere: bool) -> Stream:
+def _record(
+    project: Project, name: str, shape: str, attempts: int, anywhere: bool, allowances: dict[str, Allowance]
+) -> Stream:  # fmt: skip
     provider = project.provider(name)
     if (reason := provider.shape(shape).skip) is not None:
         pytest.skip(one_line(f"{name}/{shape}: {reason}"))
@@ -106,6 +114,7 @@ def _record(project: Project, name: str, shape: str, attempts: int, anywhere: bo
             found = take(
                 project, prepared, shape, baseline_failed=shape == "error",
                 decide=lambda it: keep_at(project, name, shape, it),
+                allowance=allowances.setdefault(name, Allowance(provider)),
             )  # fmt: skip
         except NotMeasured as exc:
             problem = exc

@@ -14,6 +14,7 @@ from harness.errors import Exit, HarnessError
 COMMANDS = {
     "record": "record an endpoint's streams as fixtures",
     "gate": "say whether CANDIDATE can take over from BASELINE",
+    "plan": "show the requests that would be sent, and what they may cost",
     "diff": "compare two recorded streams",
     "lint": "say what is odd about recorded streams",
     "show": "show what recorded streams say",

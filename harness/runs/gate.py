@@ -36,12 +36,13 @@ class Gated(msgspec.Struct, kw_only=True):
 class Planned(msgspec.Struct, kw_only=True):
     """The shapes of a gate in their order, and the requests to send: none for a shape that is skipped or recorded.
 
-    `clients` are those that the candidate's entry declares.
+    `skipped` says why, by shape. `clients` are those that the candidate's entry declares.
     """
 
     shapes: list[str]
     provider: Provider | None
     requests: dict[str, Prepared]
+    skipped: dict[str, str]
     clients: Clients | None
 
 
@@ -73,7 +74,7 @@ def gate(
     )  # fmt: skip
 
     def ask(shape: str) -> Sampled | None:
-        if _skipped(project, provider, shape) is not None:
+        if shape in planned.skipped:
             return None
         say(f"{candidate}/{shape} ...")
         return sample_shape(asking, shape, planned.requests.get(shape))
@@ -86,8 +87,7 @@ def gate(
     for shape, sampled in zip(planned.shapes, in_order(jobs, parallel, asking.allowance, alone), strict=True):
         bodies[shape] = sampled.held if sampled is not None else Bodies()
         if sampled is None:
-            reason = _skipped(project, provider, shape) or ""
-            results.append(ShapeResult(shape=shape, outcome=Outcome.SKIPPED, reason=reason))
+            results.append(ShapeResult(shape=shape, outcome=Outcome.SKIPPED, reason=planned.skipped[shape]))
             continue
         result = result_of(sampled, planned.clients)
         result.findings = accept(result.findings, shape, provider.accept if provider is not None else (), day)
@@ -110,21 +110,22 @@ def plan(
     """
     wanted = _wanted(project, baseline, shapes)
     provider = project.providers.get(candidate) if recorded else project.provider(candidate)
+    skipped = {shape: why for shape in wanted if (why := _skipped(project, provider, shape)) is not None}
+    asked = [shape for shape in wanted if shape not in skipped]
     requests = {}
     if not recorded and provider is not None:
         resolved = resolve(provider) if resolve is not None else provider.resolve(environ)
-        requests = _prepare(project, provider, wanted, resolved)
+        requests = {shape: request_for(project, provider, resolved, shape) for shape in asked}
     if recorded:
         _check_recorded(project, baseline, candidate, wanted)
     if not allow_stale:
-        for shape in wanted:
-            if _skipped(project, provider, shape) is None:
-                _check_fresh(project, baseline, shape)
+        for shape in asked:
+            _check_fresh(project, baseline, shape)
     if clients is None and provider is not None and provider.clients:
         from harness.runs.declared import declared  # models and targets: for whoever declares clients
 
         clients = declared(provider)
-    return Planned(shapes=wanted, provider=provider, requests=requests, clients=clients)
+    return Planned(shapes=wanted, provider=provider, requests=requests, skipped=skipped, clients=clients)
 
 
 def conclude(
@@ -157,16 +158,6 @@ def _wanted(project: Project, baseline: str, shapes: Sequence[str]) -> list[str]
     offered = shapes_offered(project, dialect) if dialect is not None else CANONICAL
     canonical = [shape for shape in CANONICAL if shape in there or shape in offered]
     return [*canonical, *(shape for shape in there if shape not in CANONICAL)]
-
-
-def _prepare(
-    project: Project, provider: Provider, shapes: Sequence[str], resolved: Resolved
-) -> dict[str, Prepared]:  # fmt: skip
-    return {
-        shape: request_for(project, provider, resolved, shape)
-        for shape in shapes
-        if _skipped(project, provider, shape) is None
-    }
 
 
 def _skipped(project: Project, provider: Provider | None, shape: str) -> str | None:

@@ -39,7 +39,7 @@ def record_provider(
     UsageError and ConfigError before anything is sent.
     """
     provider = project.provider(name)
-    wanted = list(shapes) or _canonical(project, provider)
+    wanted = list(shapes) or canonical(project, provider)
     resolved = provider.resolve(environ)
     prepared = {shape: request_for(project, provider, resolved, shape) for shape in wanted}
     allowance = Allowance(provider)
@@ -77,7 +77,7 @@ def _record(
     return result
 
 
-def _canonical(project: Project, provider: Provider) -> list[str]:
+def canonical(project: Project, provider: Provider) -> list[str]:
     """The canonical shapes that the dialect has a request of and the provider does not skip. Raises UsageError."""
     offered = shapes_offered(project, provider.dialect)
     wanted = [shape for shape in CANONICAL if shape in offered and provider.shape(shape).skip is None]
