@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from harness.catalogue_dialects import ANTHROPIC, COHERE, COMPLETIONS, EXPLAINS_DIALECTS, GEMINI, OLLAMA
 from harness.catalogue_responses import EXPLAINS_RESPONSES, RESPONSES
-from harness.catalogue_run import PARITY, TIMING
+from harness.catalogue_run import PARITY, SECRETS, TIMING
 from harness.rule import C, F, N, Rule
 
 __all__ = ["CATALOGUE", "EXPLAINS", "C", "F", "N", "Rule"]
@@ -327,6 +327,7 @@ CATALOGUE: dict[str, Rule] = {
     rule.code: rule
     for group in (
         FRAMING, ENDING, CHAT, TOOLS, USAGE, RESPONSES, ANTHROPIC, GEMINI, OLLAMA, COHERE, COMPLETIONS, TIMING, PARITY,
+        SECRETS,
     )
     for rule in group
 }  # fmt: skip

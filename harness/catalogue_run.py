@@ -1,7 +1,7 @@
 """Rules that no stream can break by itself: limits a provider's entry sets, and an answer asked for a second time.
 
-They are judged by `harness gate` alone. `{candidate}` is what was measured; `{baseline}` the limit, or what the answer
-that was not streamed says.
+They are judged by `harness gate` alone, keys in files by `harness lint --secrets`. `{candidate}` is what was measured;
+`{baseline}` the limit, or what the answer that was not streamed says.
 """
 
 from __future__ import annotations
@@ -35,4 +35,9 @@ PARITY = [
          "gives {baseline}: a branch on the reason depends on streaming", "map both reasons in the client"),
     Rule("parity.usage", N, "run", "streamed, the token counts are {candidate}; asked without streaming, the same request "
          "gives {baseline}: the cost ledger depends on streaming", "count tokens locally, or ask why they differ"),
+]  # fmt: skip
+
+SECRETS = [
+    Rule("secrets.key-like", F, "run", "the file holds {detail}: whoever can read the repository can use it", "revoke the "
+         "key, mask it with `harness lint --secrets --mask FILE`, and rewrite the history if it was committed"),
 ]  # fmt: skip

@@ -2,14 +2,16 @@
 
 A value is looked for as it is, and as a server may write it back: JSON-escaped, percent-encoded, in base64 (at every
 alignment, as in `Basic` credentials). A server that wants to hide it can; the guard is against echoes.
-Source: DESIGN, "Safety".
+Where no value is known, keys are known by their looks (`key_like`) and by the name they stand under.
+Source: DESIGN, "Safety"; the forms of keys are those their issuers document for secret scanners.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote
 
 from harness.errors import SecretFound
@@ -110,3 +112,51 @@ def masked(text: str, secrets: Iterable[str]) -> str:
     for form in forms_of(secrets):
         text = text.replace(form.decode("utf-8", "surrogateescape"), MASK)
     return text
+
+
+# A key starts where no word or number goes on, and is told by its prefix; `*`, the mask, is in no form.
+_FORMS = {
+    "a key in the form sk-...": r"sk-[A-Za-z0-9_-]{12,}",
+    "a key in the form sk_..., pk_... or rk_...": r"[spr]k_(?:live_|test_)?[A-Za-z0-9]{16,}",
+    "a Google API key (AIza...)": r"AIza[A-Za-z0-9_-]{30,}",
+    "a Google access token (ya29...)": r"ya29\.[A-Za-z0-9_-]{20,}",
+    "a Hugging Face token (hf_...)": r"hf_[A-Za-z0-9]{16,}",
+    "a GitHub token": r"(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{20,})",
+    "a GitLab token (glpat-...)": r"glpat-[A-Za-z0-9_-]{16,}",
+    "a key of an inference provider": r"(?:(?:gsk|r8|fw|tgp_v1)_|(?:csk|xai|nvapi|pplx)-)[A-Za-z0-9_-]{16,}",
+    "a Slack token (xox...)": r"xox[abeoprs]-[A-Za-z0-9-]{10,}",
+    "an AWS access key id": r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])",
+    "a JSON web token": r"(?<![_-])eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)?",
+    "a bearer token": r"(?i:bearer|basic)\s{1,4}(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{16,}=*",
+    "a private key": r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?:[A-Za-z0-9+/=\s]|\\[nr]){0,10000}"
+                     r"(?:-----END [A-Z ]{0,20}KEY-----)?",
+}  # fmt: skip
+# No prefix tells these: what stands under such a name is one if it has letters and digits and is long.
+_NAMED = (
+    r"(?i:api[_-]?key|access[_-]?key|secret[_-]?access[_-]?key|access[_-]?token|auth[_-]?token|client[_-]?secret"
+    r"|password|authorization)[\"']{0,1}\s{0,4}[:=]\s{0,4}[\"']{0,1}"
+    r"(?=[A-Za-z_+/.-]*[0-9])(?=[0-9_+/.-]*[A-Za-z])(?P<value>[A-Za-z0-9_+/.-]{20,}=*)"
+)
+_LOOKS = re.compile(
+    r"(?<![A-Za-z0-9])(?:" + "|".join(f"(?P<f{number}>{form})" for number, form in enumerate(_FORMS.values()))
+    + f")|(?<![A-Za-z0-9]){_NAMED}"
+)  # fmt: skip
+_WHATS = dict(zip((f"f{number}" for number in range(len(_FORMS))), _FORMS, strict=True))
+
+# Variables of the environment whose values are keys, by their names.
+_VARIABLE = re.compile(r"(?i)(?:^|_)(?:api|access|secret)?(?:keys?|tokens?|secrets?|passwords?|passwd|pat)(?:$|_)")
+
+
+def key_like(text: str) -> Iterator[tuple[int, int, str]]:
+    """What looks like a key: start and end in the text, and what it is, in words that do not hold it."""
+    for match in _LOOKS.finditer(text):
+        if match["value"] is not None:
+            yield match.start("value"), match.end("value"), "a value under the name of a credential"
+        else:
+            yield match.start(), match.end(), _WHATS[str(match.lastgroup)]
+
+
+def credentials(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that hold keys, by their names: those whose values may reach no file. Short values are none."""
+    found = {name: value for name, value in environ.items() if _VARIABLE.search(name)}
+    return {name: value for name, value in found.items() if len(value.strip()) >= MIN_LENGTH}

@@ -20,8 +20,8 @@ ORDER = [
     "errors findings",
     "sse events recording jsontext asked data rule codings endpoint conventions secrets",
     "message history dialects steps faults faults_body faults_wire error_forms detect cuts timing",
-    "reduce timing facts structure",
-    "catalogue catalogue_dialects catalogue_responses catalogue_run rules shapes clients answers clean",
+    "reduce facts structure leaks",
+    "catalogue catalogue_dialects catalogue_responses catalogue_run rules shapes clients answers clean whole",
     "judges compare cutover thresholds",
     "settings providers config bodies store partial matching transport recorder http1 loopback replay serving claims "
     "targets commands adapters cases policy",
