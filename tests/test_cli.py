@@ -171,9 +171,11 @@ def test_show_structure_bytes_and_timeline(folder: Path) -> None:
     assert harness("show", TEXT, "--as", "timeline").out.splitlines()[1].startswith("no times are known")
     timed = harness("show", QUIRKS / "064-buffered-by-proxy.sse", "--as", "timeline").out.splitlines()
     assert re.match(r" +\d+\.\d ms +\+ +\d+\.\d ms +\d+ bytes +\d+ events", timed[1])
-    assert timed[-1] == "end: eof"
+    assert timed[2:6] == ["end: eof", "first byte 16.50 s, last byte 16.50 s", "first event 16.50 s at byte 0",
+                          "first content 16.50 s at byte 182"]  # fmt: skip
     found = harness("show", QUIRKS / "064-buffered-by-proxy.sse", "--as", "timeline", "--json").one
-    assert list(found) == ["file", "reads", "end", "events"]
+    assert list(found) == ["file", "reads", "end", "events", "timing"]
+    assert found["timing"]["first_content"] == {"microseconds": 16_500_000, "at": 182, "length": 167}
     assert found["reads"]
     assert set(found["events"][0]) == {"kind", "at", "length"}
 

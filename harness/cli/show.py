@@ -10,8 +10,10 @@ import msgspec
 from harness.cli.common import FILE, complain, dialect_option, json_option, say, say_json
 from harness.errors import Exit, UsageError
 from harness.reports import text
+from harness.reports.timing import timing_lines
 from harness.runs.files import Shown, expand, message_json, open_file
 from harness.structure import signature
+from harness.timing import measure
 
 VIEWS = ("events", "message", "structure", "timeline", "bytes")
 
@@ -63,7 +65,10 @@ def as_object(path: Path, shown: Shown, view: str) -> object:
         return {"file": str(path), "dialect": shown.dialect, "wire": structure.wire, "behaviour": structure.behaviour}
     if view == "timeline":
         places = [{"kind": msgspec.to_builtins(e)["kind"], "at": e.at, "length": e.length} for e in shown.events]
-        return {"file": str(path), "reads": recording.reads, "end": recording.end, "events": places}
+        timing = measure(recording, shown.events)
+        return {
+            "file": str(path), "reads": recording.reads, "end": recording.end, "events": places, "timing": timing,
+        }  # fmt: skip
     lines = [line.decode("latin-1") for line in recording.body.splitlines(keepends=True)]
     return {"file": str(path), "encoding": "latin-1", "lines": lines}
 
@@ -79,5 +84,7 @@ def as_text(shown: Shown, view: str) -> str:
     if view == "structure":
         return "\n".join(signature(reading.structure))
     if view == "timeline":
-        return "\n".join(text.timeline_lines(recording, shown.events))
+        timing = measure(recording, shown.events)
+        lines = [*text.timeline_lines(recording, shown.events), *(timing_lines(timing) if timing is not None else ())]
+        return "\n".join(lines)
     return "\n".join(text.bytes_lines(recording.body))
