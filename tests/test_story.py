@@ -6,7 +6,10 @@ the candidate's, each with one fault put in by hand.
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,9 +17,11 @@ from typing import Any
 import pytest
 import yaml
 from commandline import Done, harness
-from reading import CANONICAL
+from reading import CANONICAL, ROOT
 from servers import Answer, Scripted, answer, chunked, json_answer
 
+from harness.config import load_project
+from harness.providers import Acceptance
 from harness.testing import clean_stream
 
 TODAY = datetime.now(UTC).date()
@@ -207,3 +212,53 @@ def test_a_second_attempt_measures_what_the_first_did_not(project: Path) -> None
         configure(server.url)
         assert harness("gate", "old", "new", "--attempts", 2).code == 0
         assert len(server.requests) == len(CANONICAL) + 1
+
+
+# -- docs/policy.md -----------------------------------------------------------------------------------------------
+
+POLICY = (ROOT / "docs" / "policy.md").read_text("utf-8")
+FAULTS = {"cosmetic": COSMETIC, "negotiable": NEGOTIABLE, "fatal": FATAL}
+
+
+def test_the_story_in_the_docs_is_what_happens(project: Path) -> None:
+    """Each console block, run against a candidate with the faults that the comment above it names."""
+    blocks = re.findall(r"<!-- candidate: (.*?) -->\n```console\n(.*?)```", POLICY, re.DOTALL)
+    assert len(blocks) == POLICY.count("```console")
+    for told, block in blocks:
+        faults, _, day = told.partition("; ")
+        if day:
+            text = Path("providers.yaml").read_text("utf-8")
+            Path("providers.yaml").write_text(text.replace(str(TOMORROW), str(YESTERDAY)), "utf-8")
+        bodies = {**OLD, **{shape: body for name in faults.split() for shape, body in FAULTS[name].items()}}
+        code = 0
+        for part in block.replace("2027-06-30", str(TOMORROW)).split("$ ")[1:]:
+            command, *expected = part.split("\n")
+            if command == "echo $?":
+                assert expected == [str(code), ""]
+                continue
+            with Scripted(*(answer(bodies[shape]) for shape in CANONICAL)) as server:
+                configure(server.url)
+                done = harness(*shlex.split(command)[1:])
+            code = done.code
+            assert matches((done.out + done.err).split("\n"), expected), f"$ {command}\n{done.out}{done.err}"
+
+
+def matches(lines: list[str], expected: list[str]) -> bool:
+    """Whether the lines are as expected: `...` alone stands for any lines, and at the end of a line for its rest."""
+    if not expected:
+        return not lines
+    first, *rest = expected
+    if first.strip() == "...":
+        return any(matches(lines[skipped:], rest) for skipped in range(len(lines) + 1))
+    if not lines or not (lines[0] == first or (first.endswith("...") and lines[0].startswith(first[:-3]))):
+        return False
+    return matches(lines[1:], rest)
+
+
+def test_the_entries_in_the_docs_are_valid_and_every_key_is_explained(project: Path) -> None:
+    (example,) = re.findall("```yaml\n(.*?)```", POLICY, re.DOTALL)
+    Path("providers.yaml").write_text(example, "utf-8")
+    accept = load_project(Path("providers.yaml"), project).provider("candidate").accept
+    assert [entry.rule for entry in accept] == ["usage.position", "tool.*", "end.marker-missing"]
+    explained = re.findall(r"^\| `([a-z]+)` \|", POLICY, re.MULTILINE)
+    assert sorted(explained) == sorted(field.name for field in fields(Acceptance))
