@@ -101,8 +101,6 @@ class Chat(Dialect):
             elif delta is not None:
                 self.notes.add("chunk.delta-wrong-type", at, length, as_text(delta)[:80])
                 out.append(Unknown("delta", delta, at, length))
-            if len(choice) == 4 and "logprobs" in choice and "finish_reason" in choice and number is choice["index"]:
-                continue
             if "message" in choice and type(choice["message"]) is dict:
                 self._message(number, delta, choice["message"], sse, out)
             if "finish_reason" in choice and (reason := choice["finish_reason"]):
