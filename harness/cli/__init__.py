@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from keyword import iskeyword
 
 import click
 
@@ -22,7 +23,9 @@ COMMANDS = {
     "check": "check an accumulator against recorded streams",
     "matrix": "show which clients read which streams right",
     "replay": "serve fixtures on this machine, byte for byte",
+    "proxy": "stand before an endpoint and keep the streams that pass",
     "rules": "explain the rules",
+    "import": "make a fixture of a cassette, a HAR file or curl's output",
     "accept": "turn a report's findings into acceptances",
     "init": "set up a project in this folder",
     "demo": "see it work: no key, no network",
@@ -40,7 +43,8 @@ class Verbs(click.Group):
         """The verb's command."""
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = getattr(import_module(f"harness.cli.{cmd_name}"), cmd_name)
+        module = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name  # import is a keyword
+        found: click.Command = getattr(import_module(f"harness.cli.{module}"), module)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
