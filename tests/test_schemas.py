@@ -129,7 +129,7 @@ def test_names_and_order_are_those_of_design() -> None:
     assert order(schema("sidecar")["properties"]) == SIDECAR == Sidecar.__struct_fields__
     assert schema("sidecar")["properties"]["end"]["enum"] == list(END_STATES)
     assert order(schema("lint")["properties"]) == ("file", "outcome", "findings")
-    assert order(schema("diff")["properties"]) == ("outcome", "findings")
+    assert order(schema("diff")["properties"]) == ("outcome", "findings", "events")
 
 
 def test_every_kind_of_event_has_its_fields() -> None:
@@ -190,7 +190,7 @@ def test_diff(shape: str) -> None:
                 "diff", "--json", FIXTURES / baseline / f"{shape}.sse", FIXTURES / candidate / f"{shape}.sse"
             )
             assert problems("diff", done.one) == []
-            assert order(done.one) == ("outcome", "findings")
+            assert order(done.one) == ("outcome", "findings", "events")
             assert done.code == {"conforms": 0, "differs": 1, "not-measured": 3}[done.one["outcome"]]
             seen.add(done.one["outcome"])
     assert seen >= {"conforms", "differs"}

@@ -95,12 +95,14 @@ class Compared(msgspec.Struct, kw_only=True):
     reason: str = ""
 
 
-def diff_files(one: Path, other: Path, dialect: str | None, fail_on: Severity) -> Compared:
+def diff_files(
+    one: Path, other: Path, dialect: str | None, fail_on: Severity, *, keep_events: bool = False
+) -> Compared:  # fmt: skip
     """Compare two files. Nothing is measured if the first is no answer to compare with, or the second was turned away.
 
     Raises UsageError as open_file does.
     """
-    ours, theirs = open_file(one, dialect), open_file(other, dialect)
+    ours, theirs = (open_file(path, dialect, keep_events=keep_events) for path in (one, other))
     shape = ours.loaded.recording.shape or ""
     failed = ours.reading.structure.get("result") == "error"
     found = compare([ours.reading.structure], theirs.reading.structure, shape="error" if failed else shape)
