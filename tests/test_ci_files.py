@@ -10,12 +10,16 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import pytest
 import yaml
 from reading import CANONICAL, FIXTURES, ROOT
 from servers import Scripted, json_answer
 
+from harness.cli import harness as command_line
+from harness.errors import Exit
 from harness.replay import Replay
+from harness.reports import FORMS
 
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -251,3 +255,43 @@ def test_what_is_no_good_take_is_no_diff(folder: Path) -> None:
     assert done.code == 0
     assert "::warning title=old::drifted (text), but no good take could be recorded" in done.log
     assert not (folder / "gh.txt").exists()
+
+
+# -- docs/ci.md ---------------------------------------------------------------------------------------------------
+
+DOCS = (ROOT / "docs" / "ci.md").read_text("utf-8")
+
+
+def test_the_workflow_in_the_docs_uses_the_action_as_it_is() -> None:
+    github, gitlab = (yaml.safe_load(block) for block in re.findall("```yaml\n(.*?)```", DOCS, re.DOTALL))
+    given = github["jobs"]["gate"]["steps"][1]["with"]
+    required = {name for name, entry in ACTION["inputs"].items() if entry.get("required")}
+    assert required <= set(given) <= set(ACTION["inputs"])
+    for name in ACTION["inputs"]:
+        assert f"`{name}`" in DOCS or name in given
+    assert gitlab["gate"]["allow_failure"] == {"exit_codes": int(Exit.NOT_MEASURED)}
+    written = re.findall(r"--report (\S+)", gitlab["gate"]["script"][1])
+    assert {gitlab["gate"]["artifacts"]["reports"]["junit"], *gitlab["gate"]["artifacts"]["paths"]} == set(written)
+
+
+def test_the_commands_in_the_docs_exist() -> None:
+    """Those in policy.md run in test_story.py."""
+    scripts = "\n".join([DOCS, GATE, COMPARE, RECORD])
+    lines = re.findall(r"(?:^|[\s/'])harness ([a-z]+ [^\n']*)", scripts)
+    assert {line.partition(" ")[0] for line in lines} == {"gate", "record", "expect"}
+    context = click.Context(command_line)
+    for line in lines:
+        verb, _, rest = line.partition(" ")
+        command = command_line.get_command(context, verb)
+        assert command is not None, line
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert set(re.findall(r"(?<!\S)--[a-z-]+", rest)) <= known, line
+    for suffix in FORMS:
+        assert f"`{suffix}`" in DOCS
+
+
+def test_the_exit_codes_in_the_docs_are_those() -> None:
+    rows = dict(re.findall(r"^\| (\d) \| ([a-z ,]+) \|", DOCS, re.MULTILINE))
+    names = {Exit.CONFORMS: "conforms", Exit.DIFFERS: "differs", Exit.USAGE: "usage or configuration",
+             Exit.NOT_MEASURED: "not measured, nothing differs"}  # fmt: skip
+    assert rows == {str(int(code)): name for code, name in names.items()}
