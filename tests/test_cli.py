@@ -342,7 +342,7 @@ def test_diff_with_a_baseline_that_is_no_answer_measures_nothing() -> None:
     done = harness("diff", QUIRKS / "049-cut-between-events.sse", TEXT, "--json")
     why = "the baseline's stream is no answer (cut); give two recordings of answers"
     assert done.failed(3).endswith(f"not measured: {why}")
-    assert done.one == {"outcome": "not-measured", "findings": []}
+    assert done.one == {"outcome": "not-measured", "findings": [], "events": None}
     assert harness("diff", QUIRKS / "049-cut-between-events.sse", TEXT).out.endswith(": NOT-MEASURED\n")
     assert harness("diff", "missing.sse", TEXT).failed(2) == (
         "harness: missing.sse: cannot be read: No such file or directory"
