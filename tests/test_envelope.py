@@ -69,16 +69,15 @@ def test_every_joined_take_conforms_to_its_envelope() -> None:
     """Whatever a good stream is like: an envelope that holds it excuses all but what is fatal."""
     streams = {name: of(stream(*script)) for name, script in SCRIPTS.items() if "error" not in name}
     good = {name: one for name, one in streams.items() if one.get("result") == "ok"}
-    assert len(good) > 3
     compared = 0
-    for (_, one), (_, other) in combinations(good.items(), 2):
+    for one, other in combinations(list(good.values())[::6], 2):
         alone = compare([one], other)
         within = compare([one, other], other)
         if any(finding.severity is Severity.FATAL for finding in alone.findings):
             continue
         compared += 1
         assert within.findings == []
-    assert compared > 2
+    assert compared > 10
 
 
 def test_a_take_that_was_cut_widens_nothing() -> None:
