@@ -16,6 +16,7 @@ import client_tables as tables
 import msgspec
 import pytest
 from controls import Make, control
+from reading import FIXTURES
 from strategies import SCRIPTS, stream
 
 from harness.answers import CaseOutcome, Expected, Verdict
@@ -310,3 +311,11 @@ def _hostile() -> Iterator[bytes]:
 def test_right_models_take_anything(name: str, dialect: str) -> None:
     for body in _hostile():
         assert CLIENTS[name]([body], dialect)["terminal"] in ("done", "finish", "error", "truncated")
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_models_are_right_on_the_fixtures_too(name: str) -> None:
+    report = check(CallableTarget(CLIENTS[name]), fixtures=FIXTURES, quirks=False, cuts=["whole", "bytes"])
+    wrong = [(case.case, case.failures) for case in report.cases if not case.outcome.good]
+    assert wrong == []
+    assert sum(case.outcome is CaseOutcome.RIGHT for case in report.cases) > 50

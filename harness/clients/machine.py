@@ -142,9 +142,9 @@ class Machine(Items):
             self.block_delta(payload.get("index"), delta)
         elif kind == "message_delta":
             self.finished(self.draft(), delta.get("stop_reason"))
-            self.end_usage(payload.get("usage"))
         elif kind == "message_stop":
             self.end()
+        self.end_usage(payload.get("usage"))  # in message_delta, as documented, and wherever else a server counts
 
     def start_usage(self, usage: Any) -> None:
         self.use(usage, "input_tokens", "output_tokens")

@@ -80,7 +80,8 @@ class Items(Drafting):
             item = self.opened(kinds[0], payload.get("item_id"), payload.get("output_index"))
         if channel == "arguments":
             return item.call.pieces
-        return item.parts.setdefault((channel, payload.get("content_index", payload.get("summary_index"))), [])
+        index = payload.get("content_index", payload.get("summary_index"))
+        return item.parts.setdefault((channel, index or 0), [])  # llama.cpp sends none: it is the first
 
     def item_for(self, id: Any, place: Any, kinds: tuple[Any, ...]) -> Item | None:
         """The item of this id, else the last one of these kinds at this place."""

@@ -199,7 +199,9 @@ def _response_facts(
     if name in _STREAMED and phase in ("delta", "done"):
         item_kind, channel, member = _STREAMED[name]
         number = _item(known, item_kind, payload.get("item_id"), payload.get("output_index"))
-        part = payload.get("content_index", payload.get("summary_index"))
+        part = payload.get("content_index", payload.get("summary_index")) or 0  # some servers leave a 0 out
+        if channel == "arguments":
+            part = None
         text = payload.get(member) if phase == "done" else payload.get("delta", payload.get(member))
         yield number, channel, part, phase == "done", text
     elif kind == "response.content_part.done":
@@ -207,7 +209,7 @@ def _response_facts(
         number = _item(known, "message", payload.get("item_id"), payload.get("output_index"))
         if part.get("type") in ("output_text", "refusal"):
             channel = "refusal" if part["type"] == "refusal" else "text"
-            yield number, channel, payload.get("content_index"), True, part.get(channel)
+            yield number, channel, payload.get("content_index") or 0, True, part.get(channel)
     items = [(payload.get("output_index"), payload.get("item"))]
     if kind in _TERMINALS:
         items = list(enumerate(objects(inner(payload, "response").get("output"))))
