@@ -109,7 +109,13 @@ def test_findings_are_those_of_harness_gate(folder: Folder, transformers: Replay
     result = folder.run(*GATE, *workers, "--harness-report", "out/report.json")
     assert result.ret == 1
     result.assert_outcomes(failed=4, passed=1)  # four shapes, and the acceptances
-    assert json.loads((folder.path / "out" / "report.json").read_text()) == folder.gate()
+    assert but_times(json.loads((folder.path / "out" / "report.json").read_text())) == but_times(folder.gate())
+
+
+def but_times(report: dict[str, Any]) -> dict[str, Any]:
+    """The report without what it suggests about timeouts, which hangs on how fast this run was."""
+    kept = [sentence for sentence in report["cutover"] if not sentence.startswith("timeouts: ")]
+    return {**report, "cutover": kept}
 
 
 def test_a_failure_shows_the_findings_with_the_bytes_of_both_sides_and_no_traceback(
