@@ -256,7 +256,7 @@ def test_an_acceptance_holds_for_all_samples(folder: Path) -> None:
         ([401, UNMARKED, VLLM], 1, "1 of 3 samples: HTTP 401", 3, 3),
         ([401, body_of("vllm", "tool-call"), VLLM], 3, "1 of 3 samples: HTTP 401; 1 of 3 samples: called a tool", 3, 3),
         # Nobody answers: no further sample is tried.
-        ([VLLM, None], 3, "1 of 3 samples: cand: 127.0.0.1:", 1, 2),
+        ([VLLM, None], 3, "2 of 3 samples: cand: 127.0.0.1:", 1, 2),
     ],
 )
 def test_samples_that_measure_nothing(

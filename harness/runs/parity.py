@@ -64,8 +64,8 @@ def parity(project: Project, prepared: Prepared, streamed: Take, allowance: Allo
     The whole answer is kept as `.harness/takes/<provider>/<shape>-whole.sse`. Raises NotMeasured: there is none.
     """
     request = whole_request(prepared)
-    reserved = allowance.send(request)
     try:
+        reserved = allowance.send(request)
         recording = _record(project, request, allowance)
         whole = _read(recording, request.endpoint.dialect or "chat")
     except NotMeasured as exc:

@@ -221,11 +221,13 @@ def _merged(samples: Sequence[Sample]) -> Iterator[Finding]:
 
 
 def _reasons(sampled: Sampled) -> Iterator[str]:
-    """Why samples measured nothing: of several samples, how many for each reason."""
+    """Why samples measured nothing: of several samples, how many for each reason, those never tried for the last."""
     counts: dict[str, int] = {}
     for sample in sampled.samples:
         if sample.reason:
             counts[sample.reason] = counts.get(sample.reason, 0) + 1
+    if counts:
+        counts[sampled.samples[-1].reason or next(iter(counts))] += sampled.wanted - len(sampled.samples)
     for reason, count in counts.items():
         yield f"{count} of {sampled.wanted} samples: {reason}" if sampled.wanted > 1 else reason
 
