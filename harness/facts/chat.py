@@ -79,8 +79,10 @@ class ChatFacts(Facts):
         else:
             self.member("chunk.choices", "missing", place)
             self.note("chunk.choices-missing", *place)
-        calls = [event for event in events if type(event) is ToolCall]
-        taken = 0
+        by_choice: dict[int, list[Event]] = {}
+        for event in events:
+            if type(event) is ToolCall or type(event) is Text:
+                by_choice.setdefault(event.choice, []).append(event)
         for position, choice in enumerate(choices if type(choices) is list else ()):
             if type(choice) is not dict:
                 self.note("chunk.choice-not-object", *place)
@@ -92,9 +94,9 @@ class ChatFacts(Facts):
             facts = self.choices.get(number)
             if facts is None:
                 facts = self.choices[number] = ChoiceFacts()
-            mine = [event for event in calls[taken:] if event.choice == number]
-            taken += len(mine)
-            self._choice(facts, number, choice, mine, events, place)
+            # Taken once: a million choices in one chunk must not each look at all that the others say.
+            mine = by_choice.pop(number, [])
+            self._choice(facts, number, choice, [event for event in mine if type(event) is ToolCall], mine, place)
         self._usage(payload, choices, place)
 
     def _identity(self, payload: dict[str, Any], place: Place) -> None:
