@@ -300,7 +300,7 @@ class Chat(Dialect):
             if call_id and not slot.id:
                 slot.id = call_id
             if name and name != slot.name:
-                if slot.name:
+                if slot.name and "tool.name-split" not in self.notes.by_code:  # to show it copies the whole name
                     self.notes.add("tool.name-split", at, length, f"{slot.name!r} + {name!r}")
                 slot.name += name
             if arguments:
