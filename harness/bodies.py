@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from harness.config import Project, Provider, Resolved
 from harness.conventions import auth_header
-from harness.data import data_path
+from harness.data import request_folder
 from harness.endpoint import Endpoint
 from harness.errors import ConfigError, UsageError
 from harness.recording import sha256
@@ -57,7 +57,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 def shapes_offered(project: Project, dialect: str) -> list[str]:
     """Names of the shapes that have a request file: ours in their order, then the project's own by name."""
-    folders = (project.requests / dialect, data_path("requests") / dialect)
+    folders = (project.requests / dialect, request_folder(dialect))
     found = {path.stem for folder in folders if folder.is_dir() for path in folder.glob("*.json")}
     return [*(shape for shape in SHAPES if shape in found), *sorted(found - SHAPES.keys())]
 
@@ -69,8 +69,8 @@ def request_file(project: Project, dialect: str, shape: str) -> RequestFile:
     """
     if not valid_name(shape):
         raise UsageError(f"{shape!r} cannot name a shape: only lower-case letters, digits and - can")
-    for folder in (project.requests, data_path("requests")):
-        path = folder / dialect / f"{shape}.json"
+    for folder in (project.requests / dialect, request_folder(dialect)):
+        path = folder / f"{shape}.json"
         if path.is_file():
             return _load(path)
     offered = shapes_offered(project, dialect)

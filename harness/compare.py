@@ -18,6 +18,7 @@ from deepdiff.helper import notpresent
 from harness.catalogue import CATALOGUE, F, N
 from harness.findings import Evidence, Finding, Severity
 from harness.judges import JUDGES, Change
+from harness.rule import Rule
 from harness.rules import explained, in_order, lint, message_of, note_finding, rule_of, severity_of
 from harness.shapes import UNMEASURED_STATUS
 from harness.structure import Structure
@@ -206,16 +207,26 @@ class _Owners:
     """Which rule owns a path: the one with the longest path that it lies on or under."""
 
     def __init__(self) -> None:
-        self.by_path = {
-            tuple(f"wire.{rule.path}".split(".")) if not rule.path.startswith("behaviour")
-            else tuple(rule.path.split(".")): rule
-            for rule in CATALOGUE.values() if rule.path
-        }  # fmt: skip
+        self._by_path: dict[tuple[str, ...], Rule] = {}
+        self._rules = 0
+
+    @property
+    def by_path(self) -> dict[tuple[str, ...], Rule]:
+        """Rules by their path. Plug-ins bring more of them while we run."""
+        if self._rules != len(CATALOGUE):
+            self._rules = len(CATALOGUE)
+            self._by_path = {
+                tuple(f"wire.{rule.path}".split(".")) if not rule.path.startswith("behaviour")
+                else tuple(rule.path.split(".")): rule
+                for rule in CATALOGUE.values() if rule.path
+            }  # fmt: skip
+        return self._by_path
 
     def owner(self, path: Sequence[str]) -> Any:
         """The rule, or None where nobody judges the path (notes speak for it, or it is free to vary)."""
+        by_path = self.by_path
         for end in range(len(path), 1, -1):
-            rule = self.by_path.get(tuple(path[:end]))
+            rule = by_path.get(tuple(path[:end]))
             if rule is not None:
                 return rule
         return None

@@ -6,12 +6,13 @@ Every provider is checked when the file is read; what comes from the environment
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.conventions import AUTHS, CONVENTIONS, auth_header
+from harness.dialects import dialect_class, dialect_names
 from harness.endpoint import Timeouts
 from harness.errors import UsageError
 from harness.findings import Severity
@@ -97,13 +98,10 @@ class Project:
         raise UsageError(f"{self.file}: no provider {name!r}{near} there are: {known}; add it under `providers:`")
 
 
-def load_project(
-    config: Path | None, cwd: Path, other_dialects: Callable[[], Collection[str]] = frozenset
-) -> Project:  # fmt: skip
+def load_project(config: Path | None, cwd: Path) -> Project:
     """Read the file given, else providers.yaml in `cwd` or the nearest parent that has one, else none.
 
-    `other_dialects` names the dialects installed beside the built-in ones; it is called only for a name that is not
-    built in. Raises UsageError if the file given is not there, ConfigError for whatever is wrong in it.
+    Raises UsageError if the file given is not there, ConfigError for whatever is wrong in it.
     """
     if config is not None:
         path, shown = cwd / config, str(config)
@@ -123,16 +121,14 @@ def load_project(
     for name, place in found.members().items():
         if not valid_name(name):
             raise place.error("a provider's name has only a-z, 0-9 and -, as it becomes a folder under fixtures/")
-        providers[name] = _Reader(name, place, path.parent, other_dialects).provider()
+        providers[name] = _Reader(name, place, path.parent).provider()
     return Project(root=path.parent, config=path, file=shown, providers=providers)
 
 
 class _Reader:
     """Reads one provider. `members` are its values, by key; keys nobody knows are refused."""
 
-    def __init__(
-        self, name: str, place: Place, root: Path, other_dialects: Callable[[], Collection[str]]
-    ) -> None:  # fmt: skip
+    def __init__(self, name: str, place: Place, root: Path) -> None:
         for key, value in place.members().items():
             if _KEY_MEMBER.fullmatch(key):
                 raise value.error("keys come from the environment only; write `api_key_env: NAME_OF_THE_VARIABLE`")
@@ -144,7 +140,7 @@ class _Reader:
         dialect = self.members["dialect"]
         self.dialect = dialect.text()
         if self.dialect not in CONVENTIONS:
-            dialect.one_of((*CONVENTIONS, *sorted(other_dialects())))
+            _installed(dialect)
 
     def provider(self) -> Provider:
         members = self.members
@@ -318,6 +314,16 @@ class _Reader:
                 raise entry.error(f"{entry.text()!r} is given twice; keep one")
             names.append(entry.text())
         return tuple(names)
+
+
+def _installed(dialect: Place) -> None:
+    """A dialect that is not built in must be installed; it may bring its convention with it."""
+    try:
+        dialect_class(dialect.text())
+    except KeyError:
+        dialect.one_of(dialect_names())
+    except UsageError as exc:
+        raise dialect.error(str(exc)) from exc
 
 
 def _template(place: Place, *, keys: bool = False) -> str:

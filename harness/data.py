@@ -11,6 +11,7 @@ from typing import Any
 from harness.errors import HarnessError
 
 PACKAGE = Path(__file__).resolve().parent
+REQUESTS: dict[str, Path] = {}  # folders of request files that came with plug-ins, by dialect
 
 
 def data_path(name: str, package: Path = PACKAGE) -> Path:
@@ -28,11 +29,22 @@ def data_path(name: str, package: Path = PACKAGE) -> Path:
     raise HarnessError(f"{shipped}: missing from this installation; install sse-harness again")
 
 
-@cache
+def request_folder(dialect: str) -> Path:
+    """The folder of the dialect's request files, shipped or a plug-in's. It need not exist."""
+    return REQUESTS.get(dialect) or data_path("requests") / dialect
+
+
 def shipped_requests() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    """The request files that travel with the package, decoded: by dialect, by shape. Read once."""
-    folders = sorted(path for path in data_path("requests").iterdir() if path.is_dir())
-    return {
-        folder.name: {path.stem: json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}
-        for folder in folders
-    }
+    """The request files that travel with the package and with plug-ins, decoded: by dialect, by shape. Read once."""
+    folders = {path.name: path for path in _shipped_folders()} | REQUESTS
+    return {dialect: _decoded(folder) for dialect, folder in folders.items()}
+
+
+@cache
+def _shipped_folders() -> list[Path]:
+    return sorted(path for path in data_path("requests").iterdir() if path.is_dir())
+
+
+@cache
+def _decoded(folder: Path) -> Mapping[str, Mapping[str, Any]]:
+    return {path.stem: json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}

@@ -19,21 +19,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from harness.conventions import CONVENTIONS
+from harness.conventions import CONVENTIONS, Convention
 from harness.jsontext import Undecodable, decode
 from harness.recording import Recording, sha256
 from harness.shapes import asked_of
 
-# How the path of a request ends, and the dialect that says. The longer ending first: /completions ends chat's as well.
-ENDINGS = {
-    convention.path.partition("?")[0].rpartition("{model}")[2]: dialect
-    for dialect, convention in sorted(CONVENTIONS.items(), key=lambda item: -len(item[1].path))
-}
 CONVERSATION = ("messages", "input", "contents", "prompt")
 
 Offered = Mapping[str, Mapping[str, Recording]]  # by provider, by shape (further takes as `text.2`)
@@ -55,15 +51,36 @@ class Missing(msgspec.Struct, frozen=True):
     shape: str = ""
 
 
+def endings() -> dict[str, str]:
+    """How the path of a request ends, and the dialect that says. Longer ones first: /completions ends chat's as well.
+
+    Where a plug-in's dialect is asked at the path of another, that is the one named.
+    """
+    found: dict[str, str] = {}
+    for dialect, convention in sorted(CONVENTIONS.items(), key=lambda item: -len(item[1].path)):
+        found.setdefault(_ending(convention), dialect)
+    return found
+
+
+def _ending(convention: Convention) -> str:
+    return convention.path.partition("?")[0].rpartition("{model}")[2]
+
+
 def dialect_of(path: str) -> str | None:
     """The dialect whose request path this path ends with, None if there is no such dialect."""
-    return next((dialect for ending, dialect in ENDINGS.items() if path.endswith(ending)), None)
+    return next((dialect for ending, dialect in endings().items() if path.endswith(ending)), None)
+
+
+def _asked_alike(dialect: str | None, other: str) -> bool:
+    """Whether a recording of the dialect may answer a request to the path of the other."""
+    ours = CONVENTIONS.get(dialect or other)
+    return ours is not None and _ending(ours) == _ending(CONVENTIONS[other])
 
 
 def model_of(path: str, body: bytes) -> str:
     """The model that a request asks for, in its path or its body; "" if in neither."""
-    if (match := _MODEL_IN_PATH.search(path)) is not None:
-        return match[1]
+    if (model := _model_in(path)) is not None:
+        return model
     asked = _decoded(body)
     model = asked.get("model") if asked is not None else None
     return model if isinstance(model, str) else ""
@@ -76,13 +93,13 @@ def choose(
     """The fixture that answers a POST of `body` to `path` (decoded, no query); `shape` is the header's."""
     dialect = dialect_of(path)
     if dialect is None:
-        return Missing(f"no dialect has the path {path}: it must end with one of {', '.join(ENDINGS)}")
+        return Missing(f"no dialect has the path {path}: it must end with one of {', '.join(endings())}")
     named, shape, problem = _named(offered, path, shape)
     if problem:
         return Missing(problem, named, shape)
     fitting = {
         provider: {
-            name: recording for name, recording in shapes.items() if recording.dialect in (dialect, None)
+            name: recording for name, recording in shapes.items() if _asked_alike(recording.dialect, dialect)
         }
         for provider, shapes in offered.items() if named in (provider, "")
     }  # fmt: skip
@@ -97,6 +114,7 @@ def choose(
             f"several providers are replayed ({providers}): name one as the model, or in the base_url: /<provider>/v1"
         )
     ((provider, shapes),) = fitting.items()
+    dialect = next((recording.dialect for recording in shapes.values() if recording.dialect), dialect)
     if shape:
         if shape in shapes:
             return Found(provider, shape)
@@ -130,8 +148,8 @@ def _recorded_model(recording: Recording) -> Any:
     request = recording.request
     if request is None:
         return None
-    if (match := _MODEL_IN_PATH.search(request.path)) is not None:
-        return match[1]
+    if (model := _model_in(request.path)) is not None:
+        return model
     return request.body.get("model") if isinstance(request.body, dict) else None
 
 
@@ -164,7 +182,7 @@ def _named(offered: Offered, path: str, shape: str) -> tuple[str, str, str]:
     """
     provider = ""
     only = next(iter(offered.values())) if len(offered) == 1 else {}
-    for segment in _ENDING.sub("", path).split("/"):
+    for segment in _before(path).split("/"):
         if segment in offered and not provider:
             provider = segment
         elif segment in offered.get(provider, only) and not shape:
@@ -174,10 +192,27 @@ def _named(offered: Offered, path: str, shape: str) -> tuple[str, str, str]:
     return provider, shape, ""
 
 
-_ENDING = re.compile("(" + "|".join(re.escape(ending) for ending in ENDINGS if ":" not in ending)
-                     + "|/models/[^/]*:streamGenerateContent)$")  # fmt: skip
 _VERSION = re.compile(r"v\d\w*")
-_MODEL_IN_PATH = re.compile(r"/models/([^/]+):streamGenerateContent$")
+
+
+def _before(path: str) -> str:
+    """What stands before the dialect's own path."""
+    for convention in sorted(CONVENTIONS.values(), key=lambda convention: -len(convention.path)):
+        if (match := _pattern(convention.path).search(path)) is not None:
+            return path[: match.start()]
+    return path
+
+
+def _model_in(path: str) -> str | None:
+    """The model, where the dialect has it in the path."""
+    patterns = (_pattern(convention.path) for convention in CONVENTIONS.values() if convention.model_in == "path")
+    return next((match[1] for pattern in patterns if (match := pattern.search(path)) and match[1]), None)
+
+
+@cache
+def _pattern(path: str) -> re.Pattern[str]:
+    """How a request path ends that is asked at a convention's path; the model, if it stands there, is a group."""
+    return re.compile(re.escape(path.partition("?")[0]).replace(re.escape("{model}"), "([^/]*)") + "$")
 
 
 def _by_body(

@@ -21,7 +21,7 @@ from harness.errors import UsageError
 from harness.faults import Fault, apply, parse_fault
 from harness.http1 import Gone, Refused, Request, read_request, response_head
 from harness.loopback import HOST, LoopbackServer, abort, at_once, closed, until_left
-from harness.matching import ENDINGS, Missing, choose, dialect_of, model_of
+from harness.matching import Missing, choose, dialect_of, endings, model_of
 from harness.recording import Recording
 from harness.steps import Close, Head, Raw, Reset, Send, Step, Wait, plan
 from harness.store import load, providers_of, shapes_of, takes
@@ -196,8 +196,8 @@ class Replay(LoopbackServer):
         if known or dialect_of(request.path) is not None:
             allowed = "GET, HEAD" if known else "POST"
             return self._missing(405, f"{request.path} takes {allowed}, not {request.method}", exchange, allowed)
-        endings = ", ".join(ENDINGS)
-        return self._missing(404, f"nothing is at {request.path}: request paths end with one of {endings}", exchange)
+        problem = f"nothing is at {request.path}: request paths end with one of {', '.join(endings())}"
+        return self._missing(404, problem, exchange)
 
     def _missing(self, status: int, message: str, exchange: Exchange, allowed: str = "") -> list[Step]:
         exchange.outcome = "refused"

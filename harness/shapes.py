@@ -151,7 +151,7 @@ def stop_marks(dialect: str, body: Any, text: str) -> tuple[bool, bool]:
     What follows it is what the last user message has after the stop string it quotes ("... scripted five": "five");
     case is ignored there, as a model that repeats may change it.
     """
-    asked, row = asked_of(dialect, body), _ROWS.get(dialect)
+    asked, row = asked_of(dialect, body), ASKED_ROWS.get(dialect)
     if asked is None or row is None:
         return False, False
     said, lower = _last_text(_at(body, row.said)), text.casefold()
@@ -172,7 +172,9 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
+class AskedRow:
+    """Where a request body of one dialect says what `Asked` has; a default is chat's place, or nowhere."""
+
     tools: Callable[[Mapping[str, Any]], Iterator[Any]] | None = None
     choice: tuple[Path, ...] = ()
     usage: Path | None = None  # None: there is no switch, usage is always due
@@ -190,7 +192,7 @@ def asked_of(dialect: str, body: Any) -> Asked | None:
 
     `body` is any decoded JSON: a member that cannot be understood was not asked for.
     """
-    row = _ROWS.get(dialect)
+    row = ASKED_ROWS.get(dialect)
     if row is None or not isinstance(body, Mapping):
         return None
     offered = row.tools(body) if row.tools else ()
@@ -300,31 +302,31 @@ _CHAT_LIMITS: tuple[Path, ...] = (("max_completion_tokens",), ("max_tokens",))
 _GEMINI = "generationConfig"
 _CALLING = (("toolConfig", "functionCallingConfig"), ("tool_config", "function_calling_config"))
 
-_ROWS: dict[str, _Row] = {
-    "chat": _Row(
+ASKED_ROWS: dict[str, AskedRow] = {
+    "chat": AskedRow(
         tools=_functions, choice=(("tool_choice",), ("function_call",)), usage=("stream_options", "include_usage"),
         format=(("response_format",),), limits=_CHAT_LIMITS,
     ),
-    "completions": _Row(usage=("stream_options", "include_usage"), said=("prompt",)),
-    "responses": _Row(
+    "completions": AskedRow(usage=("stream_options", "include_usage"), said=("prompt",)),
+    "responses": AskedRow(
         tools=_flat, choice=(("tool_choice",),), logprobs=(("include",), ("top_logprobs",)),
         format=(("text", "format"),), limits=(("max_output_tokens",),), said=("input",),
     ),
-    "anthropic": _Row(
+    "anthropic": AskedRow(
         tools=_flat, choice=(("tool_choice",),), stop=("stop_sequences",),
         format=(("output_config", "format"), ("output_format",)),
     ),
-    "gemini": _Row(
+    "gemini": AskedRow(
         tools=_declarations, choice=_CALLING, n=(_GEMINI, "candidateCount"), logprobs=((_GEMINI, "responseLogprobs"),),
         stop=(_GEMINI, "stopSequences"),
         format=((_GEMINI, "responseJsonSchema"), (_GEMINI, "responseSchema"), (_GEMINI, "responseMimeType")),
         limits=((_GEMINI, "maxOutputTokens"),), said=("contents",), streams=True,
     ),
-    "ollama": _Row(
+    "ollama": AskedRow(
         tools=_functions, stop=("options", "stop"), format=(("format",),), limits=(("options", "num_predict"),),
         streams=True,
     ),
-    "cohere": _Row(
+    "cohere": AskedRow(
         tools=_functions, choice=(("tool_choice",),), stop=("stop_sequences",), format=(("response_format",),),
     ),
 }  # fmt: skip

@@ -3,7 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from harness import dialects
 from harness.config import Acceptance, Caps, Prices, Project, ShapeSettings, is_loopback, load_project
+from harness.conventions import CONVENTIONS
+from harness.dialects.base import Dialect
+from harness.dialects.chat import Chat
 from harness.endpoint import Timeouts
 from harness.errors import ConfigError, UsageError
 from harness.findings import Severity
@@ -402,19 +406,52 @@ def test_errors_of_what_every_provider_has(tmp_path: Path, base: str, expected: 
     assert problem(tmp_path, base=base) == expected
 
 
-def test_a_dialect_installed_beside_ours_must_say_its_path(tmp_path: Path) -> None:
+class Installed:
+    """Finds one dialect that brings no convention, and one that is broken."""
+
+    def names(self) -> list[str]:
+        return ["broken", "extra"]
+
+    def find(self, name: str) -> type[Dialect] | None:
+        if name == "broken":
+            raise UsageError("dialect broken: its plug-in cannot be loaded")
+        return Chat if name == "extra" else None
+
+
+def test_a_dialect_installed_beside_ours_must_say_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialects, "finder", Installed())
     path = tmp_path / "providers.yaml"
     path.write_text("providers: {x: {dialect: extra, base_url: https://a.example, model: m}}")
     with pytest.raises(ConfigError) as caught:
-        load_project(None, tmp_path, lambda: {"extra"})
+        load_project(None, tmp_path)
     assert str(caught.value) == (
         "providers.yaml: providers.x: `path:` is missing; dialect 'extra' is not built in, so say where it is asked"
     )
     path.write_text("providers: {x: {dialect: extra, base_url: https://a.example, model: m, path: /ask}}")
-    provider = load_project(None, tmp_path, lambda: {"extra"}).provider("x")
+    provider = load_project(None, tmp_path).provider("x")
     assert (provider.auth, provider.convention.path) == ("bearer", "/ask")
-    path.write_text("providers: {x: {dialect: chat, base_url: https://a.example, model: m}}")
-    load_project(None, tmp_path, lambda: pytest.fail("asked for a dialect that is built in"))
+    for name, expected in (
+        ("broken", "dialect broken: its plug-in cannot be loaded"),
+        ("extar", f"extar is not known; did you mean 'extra'? allowed: {', '.join(CONVENTIONS)}, broken, extra"),
+    ):
+        path.write_text(f"providers: {{x: {{dialect: {name}, base_url: https://a.example, model: m}}}}")
+        with pytest.raises(ConfigError) as caught:
+            load_project(None, tmp_path)
+        assert str(caught.value) == f"providers.yaml: providers.x.dialect: {expected}"
+
+
+def test_what_is_installed_is_not_asked_for_a_dialect_that_is_built_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Unasked:
+        def names(self) -> list[str]:
+            pytest.fail("asked which dialects there are")
+
+        def find(self, name: str) -> type[Dialect] | None:
+            pytest.fail(f"asked for {name}")
+
+    monkeypatch.setattr(dialects, "finder", Unasked())
+    assert one(tmp_path).provider("x").dialect == "chat"
 
 
 def test_own_shapes_and_patterns_of_acceptances(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.matching import ENDINGS, Found, Missing, choose, dialect_of, likely_shapes, model_of
+from harness.conventions import CONVENTIONS, Convention
+from harness.matching import Found, Missing, choose, dialect_of, endings, likely_shapes, model_of
 from harness.recording import Recording, Sent, sha256
 from harness.replay import read_fixtures
 
@@ -201,7 +202,7 @@ def test_what_a_body_looks_like_in_every_dialect(dialect: str, body: dict[str, A
 
 
 def test_request_paths_end_as_their_dialect_says() -> None:
-    assert ENDINGS == {
+    assert endings() == {
         ":streamGenerateContent": "gemini", "/chat/completions": "chat", "/completions": "completions",
         "/responses": "responses", "/messages": "anthropic", "/api/chat": "ollama", "/v2/chat": "cohere",
     }  # fmt: skip
@@ -209,6 +210,21 @@ def test_request_paths_end_as_their_dialect_says() -> None:
         assert dialect_of(path) == "chat"
     assert dialect_of("/v1/completions") == "completions"
     assert dialect_of("/v1/embeddings") is None
+
+
+def test_the_paths_of_dialects_that_were_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One at a path of its own, with the model in it, and one that is asked where chat is."""
+    monkeypatch.setitem(CONVENTIONS, "acme", Convention(path="/models/{model}/talk", model_in="path"))
+    monkeypatch.setitem(CONVENTIONS, "chatty", Convention(path="/chat/completions"))
+    assert (dialect_of("/v1/models/m/talk"), dialect_of("/chat/completions")) == ("acme", "chat")
+    offered = {"one": {"text": fixture(dialect="acme")}, "two": {"text": fixture(dialect="acme")},
+               "three": {"text": fixture(dialect="chatty"), "stop": fixture({"messages": HI}, "chatty")},
+               "four": {"text": fixture(dialect="nobody")}}  # fmt: skip
+    assert choose(offered, "/one/v1/models/m/talk", b"") == Found("one", "text")
+    assert choose(offered, "/v1/models/two/talk", b"") == Found("two", "text")
+    assert choose(offered, "/v1/chat/completions", json.dumps({"messages": HI}).encode()) == Found("three", "stop")
+    assert choose(offered, "/four/v1/chat/completions", b"") == Missing("four has no chat fixture", "four")
+    assert model_of("/v1/models/m-1/talk", b"") == "m-1"
 
 
 REQUESTS = Path(__file__).parent.parent / "requests" / "chat"

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from harness.asked import Asked
 from harness.conventions import CONVENTIONS
-from harness.shapes import _JUDGES, _ROWS, CANONICAL, SHAPES, View, asked_of, exercised, forced, stop_marks
+from harness.shapes import _JUDGES, ASKED_ROWS, CANONICAL, SHAPES, View, asked_of, exercised, forced, stop_marks
 
 
 def ok(**facts: Any) -> View:
@@ -113,7 +113,7 @@ def test_an_answer_where_the_baseline_failed_is_measured() -> None:
 def test_the_shapes_are_those_of_the_design() -> None:
     assert tuple(SHAPES)[:4] == CANONICAL
     assert set(_JUDGES) == set(SHAPES) - {"error"}
-    assert set(_ROWS) == set(CONVENTIONS)
+    assert set(ASKED_ROWS) == set(CONVENTIONS)
     assert all(sentence.endswith(".") and len(sentence) < 120 for sentence in SHAPES.values())
 
 
@@ -236,7 +236,7 @@ def test_a_request_nobody_knows() -> None:
 
 
 MEMBERS = sorted(
-    {name for row in _ROWS.values() for path in (row.n, row.stop, *row.choice, *row.format) for name in path}
+    {name for row in ASKED_ROWS.values() for path in (row.n, row.stop, *row.choice, *row.format) for name in path}
     | {"tools", "functions", "messages", "content", "parts", "text", "role", "type", "mode", "name", "function",
        "functionDeclarations", "allowedFunctionNames", "stream_options", "include_usage", "logprobs", "include"}
 )  # fmt: skip
@@ -247,7 +247,7 @@ anything = st.recursive(
 )
 
 
-@given(dialect=st.sampled_from(sorted(_ROWS)), body=anything, text=st.text(max_size=3))
+@given(dialect=st.sampled_from(sorted(ASKED_ROWS)), body=anything, text=st.text(max_size=3))
 def test_no_body_is_too_odd(dialect: str, body: Any, text: str) -> None:
     asked = asked_of(dialect, body)
     assert (asked is not None) is isinstance(body, dict)

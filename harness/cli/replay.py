@@ -11,6 +11,7 @@ from harness.cli.common import FILE, complain, config_option, progress, project_
 from harness.errors import UsageError
 from harness.faults import FAULTS
 from harness.replay import Exchange, Replay
+from harness.runs.dialects import know
 
 
 def _pieces(ctx: click.Context, param: click.Parameter, value: str | None) -> int | Literal["events"] | None:
@@ -67,6 +68,7 @@ def replay(
         source, port=port, pace=pace or ("fast" if speed is None else "recorded"), speed=speed or 1.0, pieces=pieces,
         faults=faults, strict=strict, watch=watch, journal_at=journal,
     )  # fmt: skip
+    know(recording.dialect for shapes in server.offered.values() for recording in shapes.values())
     for warning in server.warnings:
         complain(warning)
     say(f"READY {server.base_url}")  # clients may connect from now on: the socket listens

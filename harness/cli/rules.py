@@ -9,6 +9,7 @@ import click
 from harness.catalogue import CATALOGUE, EXPLAINS, Rule
 from harness.cli.common import json_option, say, say_json
 from harness.errors import UsageError
+from harness.runs.dialects import known_rule
 
 SIDES = {
     "note": "an oddity of one stream; in a comparison it counts where the baseline lacks it",
@@ -36,7 +37,7 @@ def rules(code: str | None, as_json: bool) -> None:
             else:
                 say(f"{rule.severity:<10} {rule.code:<32} {_sentence(rule)}")
         return
-    if code not in CATALOGUE:
+    if not known_rule(code):
         near = get_close_matches(code, CATALOGUE, n=3)
         raise UsageError(f"{code}: no such rule; near it: {', '.join(near) or 'none'}; `harness rules` lists them all")
     rule = CATALOGUE[code]

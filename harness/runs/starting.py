@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 
 from harness.config import FILE_NAME
-from harness.data import data_path
+from harness.data import data_path, request_folder
+from harness.dialects import dialect_named
 from harness.errors import UsageError
 
 PROVIDERS = """\
@@ -50,7 +51,8 @@ def start(folder: Path, dialects: tuple[str, ...] = ("chat",)) -> list[Written]:
     """
     files = {folder / FILE_NAME: PROVIDERS.encode()}
     for dialect in dialects:
-        source = data_path("requests") / dialect
+        dialect_named(dialect)
+        source = request_folder(dialect)
         if not source.is_dir():
             offered = sorted(path.name for path in data_path("requests").iterdir() if path.is_dir())
             known = ", ".join(offered)
