@@ -279,7 +279,7 @@ async def _carry_out(
             exchange.status = step.status
             bodiless = request.method == "HEAD" or step.status in (204, 304)
             chunked = request.chunked_reply and not bodiless
-            writer.write(response_head(step.status, step.headers, chunked=chunked))
+            writer.write(response_head(step.status, step.headers.items(), chunked=chunked))
             await writer.drain()
         else:
             if exchange.outcome == "running":

@@ -61,7 +61,7 @@ _SAYS = {
 }
 
 
-def client_for(endpoint: Endpoint) -> httpx.AsyncClient:
+def client_for(endpoint: Endpoint, limits: httpx.Limits | None = None) -> httpx.AsyncClient:
     """A client for one attempt. Raises UsageError: the address, the CA file or the proxy variables cannot be used."""
     import httpx
 
@@ -84,6 +84,7 @@ def client_for(endpoint: Endpoint) -> httpx.AsyncClient:
             verify=verify,
             trust_env=not loopback,
             follow_redirects=False,
+            limits=limits or httpx.Limits(),
             # Time is kept by the recorder: per event, which httpx does not know.
             timeout=httpx.Timeout(None, connect=endpoint.timeouts.connect),
         )
