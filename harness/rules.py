@@ -12,6 +12,7 @@ from harness.catalogue_responses import COUNTERPART_RESPONSES
 from harness.findings import Evidence, Finding, Severity
 from harness.structure import Structure
 
+LONGEST = 500  # characters of a note's detail in a sentence: a server may send an index as long as it likes
 # What lint measures a "both" rule against: the documented form, of a dialect's own before chat's.
 DOCUMENTED = {
     "usage.position": "extra:empty",
@@ -52,7 +53,10 @@ def explained(codes: Iterable[str]) -> set[str]:
 def message_of(rule: Rule, **values: Any) -> str:
     """The rule's sentence with its values filled in."""
     shown = {key: _shown(values.get(key, "")) for key in ("baseline", "candidate", "lost")}
-    return " ".join(rule.says.format(detail=values.get("detail") or "", **shown).split())
+    detail = values.get("detail") or ""
+    if len(detail) > LONGEST:
+        detail = f"{detail[:LONGEST]}..."
+    return " ".join(rule.says.format(detail=detail, **shown).split())
 
 
 # Values of facts as words of a sentence.

@@ -39,7 +39,8 @@ def forms_of(secrets: Iterable[str]) -> tuple[bytes, ...]:
         forms |= {raw, *_base64(raw), quote(raw, safe="").encode()}
         for ascii_only in (True, False):
             escaped = json.dumps(value, ensure_ascii=ascii_only)[1:-1].encode("utf-8", "surrogateescape")
-            forms |= {escaped, escaped.replace(b"/", b"\\/")}
+            twice = escaped.replace(b"\\", b"\\\\").replace(b'"', b'\\"')  # arguments are JSON in a JSON string
+            forms |= {escaped, escaped.replace(b"/", b"\\/"), twice}
     return tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
 

@@ -340,7 +340,7 @@ class Result(NamedTuple):
 
 
 def fuzz(seeds: range, count: int, until: float | None = None, stop_at: int = 10) -> Result:
-    """Try `count` inputs, as many of each seed; stops early at `until` (monotonic seconds) or after `stop_at` faults."""
+    """Try `count` inputs, the seeds in turns; stops early at `until` (monotonic seconds) or after `stop_at` faults."""
     streams = shipped()
     tried: Counter[str] = Counter()
     wrong: list[tuple[int, int, Input, str]] = []
@@ -378,7 +378,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Mutate all shipped streams and read them, whole and cut.")
     parser.add_argument("--seeds", type=_seeds, default=range(16), metavar="A-B", help="seeds, 0-15 by default")
     parser.add_argument("--count", type=int, default=20_000, help="inputs over all seeds together")
-    parser.add_argument("--minutes", type=float, help="stop after so long; the digest then hangs on the machine's speed")
+    parser.add_argument("--minutes", type=float, help="stop after so long: run the count it tells to get its digest")
     parser.add_argument("--keep", type=Path, help="folder for the inputs that went wrong")
     options = parser.parse_args()
     begun = time.monotonic()
