@@ -32,6 +32,10 @@ providers:
     # shapes:
     #   error: {skip: "cannot be provoked"}
     # timeouts: {connect: 10, first_event: 60, idle: 30, total: 300} # seconds; idle counts events
+    # thresholds: {first_event: 2.0, gap: 5.0} # seconds; what is later is a finding
+    # prices: {input: 2.0, output: 10.0} # per million tokens, for `harness plan` and caps.cost
+    # caps: {requests: 40, cost: 0.5}    # what one run may send
+    # parallel: 4                        # shapes asked at once
     # accept: # findings you can live with; `harness accept report.json --reason ...` prints these lines
     #   - {rule: usage.position, reason: tokens are counted locally, until: 2027-06-30}
 """
