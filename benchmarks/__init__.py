@@ -1,0 +1,1 @@
+"""What this costs, as ratios: `python -m benchmarks`. Development only; not part of the package."""
