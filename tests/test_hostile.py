@@ -8,13 +8,15 @@ from __future__ import annotations
 import base64
 import json
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from commandline import Done, harness
+from commandline import Done, harness, harness_process
 from mutations import check
 from reading import FIXTURES
 from servers import Scripted, answer, chunked
@@ -375,3 +377,27 @@ def test_no_file_of_an_import_holds_the_key(project: Path) -> None:
     assert quiet(harness("import", archive)).code == 3
     assert quiet(harness("import", archive, "--mask")).code == 0
     archive.unlink()
+
+
+@pytest.mark.parametrize("form", [None, *range(len(echoes(KEY)))])
+def test_no_file_of_the_proxy_holds_the_key(project: Path, form: int | None) -> None:
+    parts = [GOOD]
+    if form is not None:
+        echoed = event(chunk({"index": 0, "delta": {"content": "you sent @"}})).replace(b"@", echoes(KEY)[form])
+        parts = [GOOD[:200], echoed[:-20], echoed[-20:] + GOOD[200:]]
+    with Scripted(chunked(*parts)) as server:
+        configured(project, server.url)
+        with harness_process("proxy", "base", "--shape", "text", cwd=project) as process:
+            try:
+                assert process.stdout is not None
+                ready = process.stdout.readline()
+                assert ready.startswith("READY "), ready
+                body = json.dumps({"model": "m", "stream": True, "user": KEY, "messages": []}).encode()
+                headers = {"authorization": f"Bearer {KEY}"}
+                url = f"{ready.split()[1]}/chat/completions"
+                assert httpx.post(url, content=body, headers=headers, trust_env=False, timeout=30).status_code == 200
+            finally:
+                process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=30)
+        quiet(Done(process.returncode, out, err))
+    assert (form is None) == bool(list(project.rglob("text*.sse"))), "a stream that holds the key is not kept"
