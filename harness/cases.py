@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from harness.answers import Expected
 from harness.data import PACKAGE
+from harness.detect import detect
 from harness.errors import UsageError
 from harness.faults import Fault, apply
 from harness.recording import Recording
@@ -75,18 +77,30 @@ def quirk_cases(folder: Path = QUIRKS) -> Iterator[Case]:
         )  # fmt: skip
 
 
-def fixture_cases(root: Path) -> tuple[list[Case], list[str]]:
-    """The fixtures with an `.expected.json`, and the names of those that cannot be cases: without one, or no dialect.
+class NoCases(msgspec.Struct, kw_only=True):
+    """The fixtures that cannot be cases, by what they lack: an `.expected.json`, or whatever tells their dialect."""
 
+    expectation: list[Path] = []
+    dialect: list[Path] = []
+
+
+def fixture_cases(root: Path, dialects: Mapping[str, str] = MappingProxyType({})) -> tuple[list[Case], NoCases]:
+    """The fixtures with an `.expected.json`, and those that cannot be cases.
+
+    `dialects` are those of providers by name: a bare fixture is in its provider's, else in the one its bytes tell.
     Raises UsageError for a file that is broken.
     """
-    cases, others = [], []
+    cases, others = [], NoCases()
     shapes = [(provider, shape) for provider in providers_of(root) for shape in shapes_of(root, provider)]
     for path in (path for provider, shape in shapes for path in takes(root, provider, shape)):
         name, beside = f"{path.parent.name}/{path.stem}", expected_path(path)
         recording = load(path).recording
-        if not beside.is_file() or recording.dialect is None:
-            others.append(name)
+        if not beside.is_file():
+            others.expectation.append(path)
+            continue
+        dialect = recording.dialect or dialects.get(path.parent.name) or _told(recording.body)
+        if dialect is None:
+            others.dialect.append(path)
             continue
         try:
             value = json.loads(beside.read_bytes())
@@ -94,9 +108,17 @@ def fixture_cases(root: Path) -> tuple[list[Case], list[str]]:
             raise UsageError(f"{beside}: {exc}; write it again with `harness expect {path} --write`") from exc
         message = value.get("message") if isinstance(value, dict) else None
         cases.append(Case(
-            name=name, recording=recording, dialect=recording.dialect, expected=_expected(beside, message),
+            name=name, recording=recording, dialect=dialect, expected=_expected(beside, message),
         ))  # fmt: skip
     return cases, others
+
+
+def _told(body: bytes) -> str | None:
+    """The dialect that a body tells, if it does."""
+    try:
+        return detect(body)
+    except UsageError:
+        return None
 
 
 def _expected(path: Path, value: Any) -> Expected:

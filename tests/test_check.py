@@ -473,7 +473,10 @@ def test_fixtures_are_checked_against_their_expected_message_as_they_were_read(f
     assert of(report, "mine/error").reason == "status 400 with a body that is no stream: the target sees bodies only"
     whole = [len(GOOD.encode())]  # the probe that tells what the answers hold
     assert seen == [whole, [20, len(GOOD.encode()) - 20]]
-    assert "fixtures without dialect or .expected.json: mine/stop" in report.not_observed
+    assert report.not_observed[-1] == (
+        f"fixtures without .expected.json: mine/stop; `harness expect --write {fixtures}/mine/stop.sse` writes it: "
+        "read it over"
+    )
     counts = CallableTarget(changed(lambda m: m.update(usage={"input_tokens": 1})))
     wrong = check(counts, fixtures=fixtures, quirks=False)
     assert of(wrong, "mine/text").outcome is CaseOutcome.WRONG

@@ -14,6 +14,7 @@ from commandline import harness, harness_process
 from harness.answers import CaseOutcome
 from harness.cases import quirk_cases
 from harness.cuts import FAMILIES
+from harness.testing import clean_stream
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = "harness.targets:reference"
@@ -147,6 +148,26 @@ def test_a_command_stands_after_two_dashes(mode: str, folder: Path) -> None:
     repro = shlex.split(report["cases"][0]["failures"][0]["repro"])
     assert repro[2:] == [*options, "--case", "001-data-no-space", "--cut", "whole", "--", *command]
     assert harness(*repro[1:]).code == done.code == 1
+
+
+def test_a_bare_fixture_is_a_case_once_its_message_is_expected(folder: Path) -> None:
+    bare = folder / "fixtures" / "x" / "text.sse"
+    bare.parent.mkdir(parents=True)
+    bare.write_bytes(clean_stream("chat", {"text": "Hello", "finish_reason": "stop"}))
+    asked = ["check", REFERENCE, "--no-quirks"]
+    line = harness(*asked).failed(3)
+    assert "nothing could be checked: fixtures without .expected.json: x/text; `harness expect --write " in line
+    assert harness("expect", "--write", "fixtures/x/text.sse").code == 0
+    done = harness(*asked, "--json")
+    assert (done.code, [case["dialect"] for case in done.one["cases"]]) == (0, ["chat"])
+    # Bytes that tell nothing are in the dialect of the folder's entry in providers.yaml.
+    bare.write_bytes(b"data: [DONE]\n\n")
+    assert harness("expect", "--write", "--dialect", "chat", "fixtures/x/text.sse").code == 0
+    assert "fixtures that do not tell their dialect: x/text; name the dialect in providers.yaml" in harness(*asked).err
+    (folder / "providers.yaml").write_text(
+        "providers: {x: {dialect: chat, base_url: 'http://127.0.0.1:1/v1', model: m, auth: none}}\n"
+    )
+    assert [case["dialect"] for case in harness(*asked, "--json").one["cases"]] == ["chat"]
 
 
 def test_the_projects_fixtures_are_checked_too(folder: Path) -> None:

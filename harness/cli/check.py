@@ -89,12 +89,14 @@ def check(
         target, command or (), mode="jsonl" if jsonl else "http" if http else "stdin", payloads=payloads,
         claims=claims, dialects=dialects, features=features, timeout=timeout,
     )  # fmt: skip
-    fixtures = None if no_fixtures else project_here(config).fixtures
+    project = None if no_fixtures else project_here(config)
+    fixtures = None if project is None else project.fixtures
+    read_as = {} if project is None else {name: one.dialect for name, one in project.providers.items()}
     same = (*(("--config", str(config)) if config is not None else ()),
             *(("--timeout", f"{timeout:g}") if timeout != RUN_SECONDS else ()))  # fmt: skip
     report = run(
-        found, fixtures=fixtures if fixtures is not None and fixtures.is_dir() else None, quirks=not no_quirks,
-        cases=cases, cuts=cuts or FAMILIES, faults=faults, jobs=jobs, progress=told, options=same,
+        found, fixtures=fixtures if fixtures is not None and fixtures.is_dir() else None, dialects=read_as,
+        quirks=not no_quirks, cases=cases, cuts=cuts or FAMILIES, faults=faults, jobs=jobs, progress=told, options=same,
     )  # fmt: skip
     if as_json:
         say_json(report)
@@ -113,6 +115,9 @@ def told(result: CaseResult) -> None:
 def summary(report: CheckReport) -> str:
     """One line for a check that does not conform."""
     if report.outcome is Outcome.NOT_MEASURED:
+        if not report.cases:
+            why = "; ".join(text for text in report.not_observed if text.startswith("fixtures")) or "there is no case"
+            return f"{report.target}: nothing could be checked: {why}"
         return f"{report.target}: nothing could be checked: every case was skipped (see --dialect and --feature)"
     failing = [result.case for result in report.cases if not result.outcome.good and result.known is None]
     more = f" and {len(failing) - 3} more" if len(failing) > 3 else ""

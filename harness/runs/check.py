@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import msgspec
 
 from harness.answers import FEATURES, CaseOutcome, Verdict, judge, members
-from harness.cases import QUIRKS, Case, fixture_cases, quirk_cases, with_faults
+from harness.cases import QUIRKS, Case, NoCases, fixture_cases, quirk_cases, with_faults
 from harness.claims import Claims, KnownFailure, claims_from_options, load_claims
 from harness.commands import CommandTarget, Mode
 from harness.cuts import FAMILIES, offsets, shrink, written
@@ -27,6 +28,7 @@ from harness.targets import RUN_SECONDS, Target, Trial, load_callable
 CHECK_FORMAT = "sse-harness-check/1"
 SHRINK_RUNS = 60  # runs spent on making one failure smaller
 MOST_SHRUNK = 3  # failures of one case with one outcome that are told apart
+MOST_NAMED = 3  # fixtures that cannot be cases
 LONGEST_CUT = 200  # characters of a cut in a command line; a longer one is named by its family
 DEFAULT_DIALECTS = ("chat",)
 
@@ -131,6 +133,7 @@ def check(
     target: Target,
     *,
     fixtures: Path | None = None,
+    dialects: Mapping[str, str] = MappingProxyType({}),
     quirks: bool = True,
     cases: Sequence[str] = (),
     cuts: Sequence[str] = FAMILIES,
@@ -142,13 +145,14 @@ def check(
 ) -> CheckReport:
     """Run the target on every quirk in `folder` and every fixture under `fixtures` whose message is expected.
 
+    `dialects`: of providers by name, for fixtures without a sidecar.
     `cases`: names or patterns (`02*`, `openai/*`) of those to run, all if none. `cuts`: families, as in cuts.py.
     `faults` break every stream, and then our own reader says what it is to be read as. As many as `jobs` cases run at
     once if the target can. `progress` is told each result, in order. `options` are those of the command line that its
     reproductions need too. Raises UsageError: a case, family, fault or claim that does not exist, cuts that the target
     cannot see.
     """
-    found, others = ([], []) if fixtures is None else fixture_cases(fixtures)
+    found, others = ([], NoCases()) if fixtures is None else fixture_cases(fixtures, dialects)
     found = [*(quirk_cases(folder) if quirks else ()), *found]
     for known in target.claims.known_failures:
         if (fixtures is not None) if "/" in known.case else quirks:
@@ -355,7 +359,7 @@ def _use(known: KnownFailure, results: Iterable[CaseResult]) -> KnownUse:
 
 
 def _not_observed(
-    claims: Claims, results: Sequence[CaseResult], compared: set[str], others: Sequence[str]
+    claims: Claims, results: Sequence[CaseResult], compared: set[str], others: NoCases
 ) -> list[str]:  # fmt: skip
     """What this check says nothing about, in sentences."""
     out = []
@@ -372,7 +376,19 @@ def _not_observed(
             out.append("the next request's history: no answer had `messages`")
     skipped = Counter(result.reason for result in results if result.outcome is CaseOutcome.SKIPPED)
     out += [f"{count} case{'s' if count > 1 else ''} skipped: {reason}" for reason, count in skipped.items()]
-    if others:
-        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        out.append(f"fixtures without dialect or .expected.json: {', '.join(others[:3])}{more}")
-    return out
+    return [*out, *_no_cases(others)]
+
+
+def _no_cases(others: NoCases) -> Iterator[str]:
+    """The fixtures that were not asked, with what each lacks and how it comes by it."""
+    if others.expectation:
+        command = shlex.join(["harness", "expect", "--write", *map(str, others.expectation[:MOST_NAMED])])
+        yield f"fixtures without .expected.json: {_named(others.expectation)}; `{command}` writes it: read it over"
+    if others.dialect:
+        remedy = "name the dialect in providers.yaml, in an entry of the folder's name"
+        yield f"fixtures that do not tell their dialect: {_named(others.dialect)}; {remedy}"
+
+
+def _named(paths: Sequence[Path]) -> str:
+    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
+    return ", ".join(f"{path.parent.name}/{path.stem}" for path in paths[:MOST_NAMED]) + more
