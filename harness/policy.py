@@ -52,6 +52,18 @@ def accept(findings: Iterable[Finding], shape: str, entries: Sequence[Acceptance
     return out
 
 
+def refused(findings: Iterable[Finding], shape: str, entries: Sequence[Acceptance], today: date) -> list[str]:
+    """What an operator should know of entries that name a fatal finding and do not tolerate it, in sentences."""
+    out = []
+    for finding in findings:
+        if finding.accepted is not None or finding.severity is not Severity.FATAL:
+            continue
+        if any(matches(entry, finding, shape) and not expired(entry, today) for entry in entries):
+            out.append(f"an acceptance names {finding.rule}, but a fatal finding is tolerated only by one that says "
+                       "severity: fatal and until")  # fmt: skip
+    return out
+
+
 def judge(
     shapes: Sequence[ShapeResult], entries: Sequence[Acceptance], today: date, unrun: Sequence[str] = ()
 ) -> tuple[Outcome, list[AcceptanceUse]]:  # fmt: skip

@@ -862,3 +862,16 @@ def test_no_variable_of_a_proxy_leads_a_loopback_request_away(folder: Path) -> N
         process = harness_process("gate", "vllm", "cand", "--shape", "text", cwd=folder, env=proxy)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (0, ""), out
+
+
+def test_an_acceptance_of_a_rule_that_does_not_exist_is_told_before_anything_is_sent(folder: Path) -> None:
+    with Scripted() as server:
+        configure(folder, server.url, accept=[{"rule": "usage.postion", "reason": "r"}])
+        done = harness("gate", "vllm", "cand")
+        assert done.failed(2).endswith(
+            "providers.cand.accept[0].rule: no rule 'usage.postion'; did you mean 'usage.position'? `harness rules` "
+            "lists them"
+        )
+        configure(folder, server.url, accept=[{"rule": "usage.*", "reason": "r"}])
+        assert "no rule" not in harness("gate", "vllm", "cand", "--shape", "text").err
+        assert len(server.requests) == 1

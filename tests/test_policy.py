@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.findings import AcceptanceUse, Accepted, Finding, Outcome, Severity, ShapeResult, outcome_of
-from harness.policy import accept, applies, expired, judge, matches
+from harness.policy import accept, applies, expired, judge, matches, refused
 from harness.providers import Acceptance
 
 TODAY = date(2027, 6, 30)
@@ -150,3 +150,13 @@ def test_an_entry_is_stale_once_every_shape_it_is_about_was_measured() -> None:
 def test_a_gate_comes_to_the_worst_of_its_shapes(outcomes: list[Outcome], comes_to: Outcome) -> None:
     shapes = [shape(f"s{number}", outcome) for number, outcome in enumerate(outcomes)]
     assert judge(shapes, [], TODAY) == (comes_to, [])
+
+
+def test_an_entry_that_cannot_tolerate_a_fatal_finding_is_told() -> None:
+    found = finding("end.marker-missing", F)
+    bare = entry("end.*")
+    (told,) = refused(accept([found], "text", [bare], TODAY), "text", [bare], TODAY)
+    assert told.startswith("an acceptance names end.marker-missing, but a fatal finding is tolerated only by one that")
+    whole = entry("end.*", severity=F, until=TOMORROW)
+    assert refused(accept([found], "text", [whole], TODAY), "text", [whole], TODAY) == []
+    assert refused([found], "text", [entry("tool.*")], TODAY) == []

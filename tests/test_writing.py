@@ -55,6 +55,23 @@ def test_lines_are_inserted_and_the_rest_stays(tmp_path: Path, tail: str, accept
     assert load_project(path, tmp_path).providers["openai"].accept == ()
 
 
+def test_an_entry_of_the_same_rule_and_shape_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "providers.yaml"
+    path.write_text(HEAD + CANDIDATE + ACCEPT + TAIL, "utf-8")
+    write_acceptances(path, "candidate", ENTRIES)
+    once = path.read_text("utf-8")
+    write_acceptances(path, "candidate", ENTRIES)
+    assert path.read_text("utf-8") == once
+    later = [{**ENTRIES[0], "until": "2031-01-01"}, {**ENTRIES[0], "shape": "stop"}, {"rule": "sse.bom", "reason": "b"}]
+    write_acceptances(path, "candidate", later)
+    found = load_project(path, tmp_path).providers["candidate"].accept
+    assert [(entry.rule, entry.shape, str(entry.until)) for entry in found] == [
+        ("sse.bom", None, "None"), ("usage.position", None, "2031-01-01"), ("end.marker-missing", "text", "2027-01-01"),
+        ("usage.position", "stop", "2027-06-30"),
+    ]  # fmt: skip
+    assert "# agreed with the team" in path.read_text("utf-8")
+
+
 def test_what_cannot_be_inserted_is_told_and_nothing_is_written(tmp_path: Path) -> None:
     path = tmp_path / "providers.yaml"
     path.write_text(HEAD + TAIL, "utf-8")
@@ -84,3 +101,4 @@ def test_the_command_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (entry,) = load_project(None, tmp_path).providers["candidate"].accept
     assert (entry.rule, entry.shape, entry.reason, str(entry.until)) == ("usage.position", "text", "fine", "2027-06-30")
     assert run(["accept", "report.json", "--reason", " "]) == 2
+    assert run(["accept", "report.json", "--reason", "fine", "--until", "2020-01-01"]) == 2

@@ -42,12 +42,14 @@ def accept(
     """
     found = load_report(report)
     entries = acceptances(found, rules=rules, reason=reason, until=until)
+    written = ""
     if write:
         project = project_here(config)
         if project.config is None:
             raise UsageError("no providers.yaml here or in a parent folder to write to; name one with --config")
         write_acceptances(project.config, found.candidate, entries)
+        written = f"\n# written to {project.file}"
     if as_json:
         say_json(entries)
     else:
-        say(as_yaml(found.candidate, entries))
+        say(as_yaml(found.candidate, entries) + written)

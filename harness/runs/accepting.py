@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ def acceptances(
     An entry for a rule that fails in every measured shape names no shape. Raises UsageError: nothing to accept, an
     unknown rule, a fatal finding without `until`, an empty reason.
     """
+    if until is not None and until < datetime.now(UTC).date():
+        raise UsageError(f"--until {until}: that day has passed; name one to come")
     if not reason.strip():
         raise UsageError("--reason: must say why the findings are tolerated")
     failing = [

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from harness.bodies import Prepared, request_file, request_for, shapes_offered
+from harness.catalogue import CATALOGUE
 from harness.config import Project, Provider, Resolved
 from harness.cutover import Sides, cutover
 from harness.errors import UsageError
 from harness.findings import Finding, Outcome, Report, Severity, ShapeResult, outcome_of
-from harness.policy import accept, judge
+from harness.policy import accept, judge, refused
 from harness.runs.sampling import Asking, Bodies, Sampled, result_of, sample_shape
 from harness.runs.sending import Allowance, in_order
 from harness.runs.taking import Say
@@ -90,7 +92,9 @@ def gate(
             results.append(ShapeResult(shape=shape, outcome=Outcome.SKIPPED, reason=planned.skipped[shape]))
             continue
         result = result_of(sampled, planned.clients)
-        result.findings = accept(result.findings, shape, provider.accept if provider is not None else (), day)
+        entries = provider.accept if provider is not None else ()
+        result.findings = accept(result.findings, shape, entries, day)
+        result.remarks = [*result.remarks, *refused(result.findings, shape, entries, day)]
         judged = outcome_of(result.findings, fail_on)
         if result.outcome is Outcome.CONFORMS or judged is Outcome.DIFFERS:
             result.outcome = judged
@@ -121,6 +125,8 @@ def plan(
     if not allow_stale:
         for shape in asked:
             _check_fresh(project, baseline, shape)
+    if provider is not None:
+        _check_acceptances(provider)
     if clients is None and provider is not None and provider.clients:
         from harness.runs.declared import declared  # models and targets: for whoever declares clients
 
@@ -145,6 +151,14 @@ def conclude(
         baseline=baseline, candidate=candidate, outcome=outcome, shapes=list(results), acceptances=uses,
         not_covered=_not_covered(project, baseline, results), cutover=cutover(results, sides),
     )  # fmt: skip
+
+
+def _check_acceptances(provider: Provider) -> None:
+    """Raise ConfigError if an acceptance names no rule there is: it would tolerate nothing, and never be noticed."""
+    for number, entry in enumerate(provider.accept):
+        if not any(fnmatchcase(code, entry.rule) for code in CATALOGUE):
+            near = suggestion(entry.rule, CATALOGUE) or ";"
+            raise provider.error(f"accept[{number}].rule", f"no rule {entry.rule!r}{near} `harness rules` lists them")
 
 
 def _wanted(project: Project, baseline: str, shapes: Sequence[str]) -> list[str]:

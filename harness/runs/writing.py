@@ -15,26 +15,40 @@ from harness.runs.accepting import as_yaml, row
 
 
 def write_acceptances(path: Path, provider: str, entries: Sequence[dict[str, Any]]) -> None:
-    """Insert the entries under the provider's `accept:`. The file is replaced whole, or not at all.
+    """Write the entries under the provider's `accept:`; one of the same rule and shape is replaced where it stands.
+
+    The file is replaced whole, or not at all.
 
     Raises UsageError if the provider is not in the file, or is written in a way that text cannot be inserted into
     (braces); the message holds the lines to insert by hand. Raises ConfigError if the result would not load.
     """
     text = path.read_text("utf-8")
     lines = text.splitlines(keepends=True)
-    at, indent, with_key = _place(path, text, provider, entries)
+    at, indent, with_key, standing = _place(path, text, provider, entries)
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n"
-    rows = [f"{' ' * indent}accept:\n"] if with_key else []
+    rows = [f"{' ' * indent}accept:\n"] if with_key else []  # an `accept:` of its own
     item = indent + 2 if with_key else indent
-    rows += [f"{' ' * item}- {row(entry)}\n" for entry in entries]
-    new = "".join([*lines[:at], *rows, *lines[at:]])
+    edits: list[tuple[int, int, str]] = []  # lines from, to, and what stands there then
+    added = []
+    for entry in entries:
+        line = f"{' ' * item}- {row(entry)}\n"
+        found = standing.get((entry["rule"], entry.get("shape")))
+        if found is None:
+            added.append(line)
+        else:
+            edits.append((*found, line))
+    if added:
+        edits.append((at, at, "".join([*rows, *added])))
+    for start, end, line in sorted(edits, reverse=True):  # from the bottom up, so that line numbers hold
+        lines[start:end] = [line]
+    new = "".join(lines)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         temporary.write_text(new, "utf-8")
         before = load_project(path, path.parent).providers
         after = load_project(temporary, path.parent).providers
-        if set(before) != set(after) or len(after[provider].accept) != len(before[provider].accept) + len(entries):
+        if set(before) != set(after) or len(after[provider].accept) != len(before[provider].accept) + len(added):
             raise UsageError(_by_hand(path, provider, entries))
         os.replace(temporary, path)
     except OSError as exc:
@@ -43,8 +57,14 @@ def write_acceptances(path: Path, provider: str, entries: Sequence[dict[str, Any
         temporary.unlink(missing_ok=True)
 
 
-def _place(path: Path, text: str, provider: str, entries: Sequence[dict[str, Any]]) -> tuple[int, int, bool]:
-    """Line to insert before, column of the new lines, and whether the key `accept:` is to be written too."""
+Standing = dict[tuple[str, str | None], tuple[int, int]]
+
+
+def _place(
+    path: Path, text: str, provider: str, entries: Sequence[dict[str, Any]]
+) -> tuple[int, int, bool, Standing]:  # fmt: skip
+    """Line to insert before, column of the new lines, whether the key `accept:` is to be written too, and the lines of
+    the entries that stand there already, by rule and shape; those that also name a path are others."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     found = _member(_member(root, "providers"), provider)
     if found is None:
@@ -53,10 +73,15 @@ def _place(path: Path, text: str, provider: str, entries: Sequence[dict[str, Any
         raise UsageError(_by_hand(path, provider, entries))
     accept = _member(found, "accept")
     if accept is None:
-        return _after(found.value[-1][1]), found.value[0][0].start_mark.column, True
+        return _after(found.value[-1][1]), found.value[0][0].start_mark.column, True, {}
     if not isinstance(accept, yaml.SequenceNode) or accept.flow_style or not accept.value:
         raise UsageError(_by_hand(path, provider, entries))
-    return _after(accept.value[-1]), accept.start_mark.column, False
+    standing: Standing = {}
+    for item in accept.value:
+        members = {key.value: value.value for key, value in item.value} if isinstance(item, yaml.MappingNode) else {}
+        if "rule" in members and "path" not in members:
+            standing[members["rule"], members.get("shape")] = (item.start_mark.line, _after(item))
+    return _after(accept.value[-1]), accept.start_mark.column, False, standing
 
 
 def _member(node: yaml.Node | None, name: str) -> yaml.Node | None:
