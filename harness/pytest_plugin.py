@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from harness.replay import Replay
     from harness.testing import Quirk, Stream
 
 QUIRKS = Path(__file__).parent / "quirks"
@@ -57,7 +58,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker; with both ends of a gate given, check all that can be checked before anything is sent."""
     config.addinivalue_line(
         "markers",
-        "sse(provider, shape, dialect): the stream that `recorded` and `live` hold; the dialects of `sse_quirk`",
+        "sse(provider, shape, dialect, fault): the stream that `recorded`, `live` and `replayed` hold; the dialects of "
+        "`sse_quirk`; how `recorded`, `replayed` and `sse_quirk` are broken",
     )
     option = config.option
     if option.harness_baseline and option.harness_candidate:
@@ -91,9 +93,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def sse_quirk(request: pytest.FixtureRequest) -> Quirk:
     """A quirk: .name, .body, .dialect, .expect, .verdict, .pieces(size), .differences(reader)."""
-    from harness.testing import quirk
+    from harness.pytest_streams import broken_quirk
 
-    return quirk(request.param)
+    return broken_quirk(request)
 
 
 @pytest.fixture
@@ -110,6 +112,15 @@ def live(request: pytest.FixtureRequest) -> Stream:
     from harness.pytest_streams import live_stream
 
     return live_stream(request)
+
+
+@pytest.fixture
+def replayed(request: pytest.FixtureRequest) -> Iterator[Replay]:
+    """A server that plays the fixture the marker names, or all of its provider's: .base_url, .journal."""
+    from harness.pytest_streams import replay_server
+
+    with replay_server(request) as server:
+        yield server
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> Sequence[str] | None:

@@ -1,4 +1,4 @@
-"""The pytest fixtures `recorded` and `live`: what the plugin loads once a test asks for one."""
+"""The plugin's pytest fixtures: what it loads once a test asks for one."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ import pytest
 from harness.bodies import request_for
 from harness.config import Project, is_loopback, load_project
 from harness.errors import ConfigError, NotMeasured, UsageError
+from harness.faults import apply, parse_fault
+from harness.replay import Replay
 from harness.reports.text import clean, one_line
 from harness.runs.files import Shown, open_file
 from harness.runs.sampling import keep_at
 from harness.runs.sending import Allowance
 from harness.runs.taking import take
 from harness.settings import suggestion
-from harness.store import load, takes
-from harness.testing import Stream
+from harness.steps import heard, plan
+from harness.store import folder_of, load, takes
+from harness.structure import read
+from harness.testing import Quirk, Stream, quirk
 
 PROJECT = pytest.StashKey[Project]()
 ALLOWANCES = pytest.StashKey[dict[str, Allowance]]()  # by provider: caps hold for the whole run
-MARKER = ("provider", "shape", "dialect")
+MARKER = ("provider", "shape", "dialect", "fault")
 
 
 def project_of(config: pytest.Config) -> Project:
@@ -56,18 +60,55 @@ def recorded_stream(request: pytest.FixtureRequest) -> Stream:
     name, shape = _marked(request, config.option.harness_baseline)
     try:
         project = project_of(config)
-        paths = takes(project.fixtures, name, shape)
-        if not paths:
-            remedy = f"`harness record {name} --shape {shape}` makes it"
-            failed(f"{project.fixtures / name}: no fixture of {shape}; {remedy}")
+        faults = [parse_fault(fault) for fault in _faults(request)]
         provider = project.providers.get(name)
-        first, *others = [_opened(path, provider.dialect if provider is not None else None) for path in paths]
+        dialect = provider.dialect if provider is not None else None
+        first, *others = [_opened(path, dialect) for path in _takes(project, name, shape)]
     except UsageError as exc:
         failed(str(exc))
+    recording, reading = first.loaded.recording, first.reading
+    if faults:
+        recording, others = heard(apply(faults, plan(recording)), recording), []
+        reading = read(recording, first.dialect, reading.structure.asked)
     return Stream(
-        name=f"{name}/{shape}", recording=first.loaded.recording, dialect=first.dialect, reading=first.reading,
+        name=f"{name}/{shape}", recording=recording, dialect=first.dialect, reading=reading,
         more=tuple(other.reading.structure for other in others),
     )  # fmt: skip
+
+
+def _takes(project: Project, name: str, shape: str) -> list[Path]:
+    """Where the takes lie: one at least, or the test fails. Raises UsageError."""
+    paths = takes(project.fixtures, name, shape)
+    if not paths:
+        remedy = f"`harness record {name} --shape {shape}` makes it"
+        failed(f"{project.fixtures / name}: no fixture of {shape}; {remedy}")
+    return paths
+
+
+def replay_server(request: pytest.FixtureRequest) -> Replay:
+    """A server of the fixture that the marker names; of all the provider's if it names no shape."""
+    name, shape = _marked(request, request.config.option.harness_baseline, all_shapes=True)
+    try:
+        project = project_of(request.config)
+        source = _takes(project, name, shape)[0] if shape else folder_of(project.fixtures, name)
+        return Replay(source, faults=_faults(request))
+    except UsageError as exc:
+        failed(str(exc))
+
+
+def broken_quirk(request: pytest.FixtureRequest) -> Quirk:
+    """The quirk of this run, with the marker's faults."""
+    found, faults = quirk(request.param), _faults(request)
+    try:
+        return found.with_faults(*faults) if faults else found
+    except UsageError as exc:
+        failed(f"{request.node.nodeid}: {exc}")
+
+
+def _faults(request: pytest.FixtureRequest) -> list[str]:
+    """The faults of the nearest marker that has any."""
+    given = next((m.kwargs["fault"] for m in request.node.iter_markers("sse") if "fault" in m.kwargs), ())
+    return [given] if isinstance(given, str) else list(given)
 
 
 def _opened(path: Path, dialect: str | None) -> Shown:
@@ -126,8 +167,13 @@ def _record(
     raise problem
 
 
-def _marked(request: pytest.FixtureRequest, provider: str | None) -> tuple[str, str]:
-    """Provider and shape of the marker, the nearest first; `provider` stands in where none is named."""
+def _marked(
+    request: pytest.FixtureRequest, provider: str | None, *, all_shapes: bool = False
+) -> tuple[str, str]:  # fmt: skip
+    """Provider and shape of the marker, the nearest first; `provider` stands in where none is named.
+
+    With `all_shapes` the shape may be missing, and is "" then.
+    """
     found: dict[str, Any] = {}
     where = request.node.nodeid
     for marker in request.node.iter_markers("sse"):
@@ -139,6 +185,8 @@ def _marked(request: pytest.FixtureRequest, provider: str | None) -> tuple[str, 
             failed(f"{where}: marker sse: name its values: sse(provider=..., shape=...)")
         found = {**marker.kwargs, **found}
     found.setdefault("provider", provider)
+    if all_shapes:
+        found.setdefault("shape", "")
     for key in ("provider", "shape"):
         if not isinstance(found.get(key), str):
             instead = " (or run with --harness-baseline and --harness-candidate)" if key == "provider" else ""

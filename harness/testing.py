@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from harness.answers import Answer, Expected, judge
-from harness.cases import QUIRKS
+from harness.cases import QUIRKS, Case, with_faults
 from harness.clean import clean_stream as clean_stream
 from harness.clean import well_ended as well_ended
 from harness.compare import compare
@@ -20,6 +20,7 @@ from harness.cuts import pieces
 from harness.detect import detect
 from harness.errors import NotMeasured
 from harness.events import Event
+from harness.faults import parse_fault
 from harness.findings import Finding, Severity, fails
 from harness.message import Message
 from harness.recording import Recording
@@ -169,6 +170,19 @@ class Quirk:
         except Exception as exc:
             answer = Answer(state="rejected", reason=one_line(f"{type(exc).__name__}: {exc}"))
         return list(judge(answer, msgspec.convert(self.expect, Expected)).differences)
+
+    def with_faults(self, *faults: str) -> Quirk:
+        """The quirk, broken on purpose (docs/faults.md); `expect` is what our own reader makes of the broken body.
+
+        Raises UsageError: a fault that does not exist.
+        """
+        whole = Recording(body=self.body, status=200, end="eof", dialect=self.dialect)
+        expected = msgspec.convert(self.expect, Expected)
+        case = Case(name=self.name, recording=whole, dialect=self.dialect, expected=expected, recovered=self.recovered)
+        broken = with_faults(case, [parse_fault(fault) for fault in faults])
+        return replace(
+            self, body=broken.recording.body, expect=msgspec.to_builtins(broken.expected), recovered=broken.recovered,
+        )  # fmt: skip
 
 
 def quirk(name: str) -> Quirk:

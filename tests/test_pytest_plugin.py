@@ -643,4 +643,4 @@ def test_the_examples_in_the_docs_run(folder: Folder, vllm: Replay) -> None:
 def test_every_option_is_in_the_docs_and_in_the_help(folder: Folder) -> None:
     shown = set(re.findall("--harness-[a-z-]+", folder.run("--help").stdout.str()))
     assert set(re.findall("--harness-[a-z-]+", DOCS)) == shown
-    folder.run("--markers").stdout.fnmatch_lines(["@pytest.mark.sse(provider, shape, dialect): *"])
+    folder.run("--markers").stdout.fnmatch_lines(["@pytest.mark.sse(provider, shape, dialect, fault): *"])
