@@ -38,6 +38,7 @@ from harness.reports.text import finding_lines, shape_lines
 from harness.rules import lint
 from harness.runs import declared
 from harness.runs.declared import Client, Clients
+from harness.runs.evidence import with_breaks
 from harness.structure import structure
 from harness.targets import CallableTarget, Trial
 
@@ -74,6 +75,21 @@ def test_what_breaks_is_named_sdks_first() -> None:
     assert breaks_of("no.such-rule") == []
     names = [name for names in sdk_tables.held().values() for name in names]
     assert all(breaks_of(rule) for rule in names)
+
+
+def test_what_breaks_is_of_the_streams_dialect() -> None:
+    chat = breaks_of("end.marker-missing", "chat")
+    assert "waits-for-done" in chat
+    assert "waits-for-message-stop" not in chat
+    # It has the whole answer when it stops; what it calls the end is no harm.
+    assert "stops-at-finish" not in breaks_of("end.marker-missing")
+    assert breaks_of("end.marker-missing", "anthropic") == ["waits-for-message-stop"]
+    assert breaks_of("end.marker-missing", "made-up") == []
+    finding = Finding(rule="tool.index-reused", severity=Severity.FATAL, path="", baseline=None, candidate=True,
+                      message="", remedy="", evidence=[])  # fmt: skip
+    for dialect in ("chat", "gemini"):
+        (found,) = with_breaks([finding], dialect)
+        assert ("openai-python 3.57.0" in found.breaks) == (dialect == "chat")
 
 
 def ready(name: str) -> SdkTarget:
@@ -592,7 +608,7 @@ def test_an_sdk_that_is_not_installed_is_told_with_its_extra(folder: Path, monke
         configure(folder, [name])
         assert gate().failed(2) == (
             "harness: providers.yaml: providers.cand.clients[0]: sdk:made: no-such-package-here is not installed; "
-            "install it with `pip install 'sse-harness[sdk]'`"
+            "install it with `pip install '.[sdk]'` in a checkout of sse-harness"
         )
 
 

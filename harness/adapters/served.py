@@ -77,4 +77,4 @@ def version_of(sdk: Sdk) -> str | None:
 def _remedy(sdk: Sdk) -> str:
     if sdk.language == "node":
         return "in a checkout, with Node 20 or later, run `npm ci` in tools/node"
-    return "install it with `pip install 'sse-harness[sdk]'`"
+    return "install it with `pip install '.[sdk]'` in a checkout of sse-harness"

@@ -29,6 +29,11 @@ class Symptom(NamedTuple):
     marks: frozenset[str]
     cut_only: bool | None
 
+    @property
+    def only_word(self) -> bool:
+        """Whether all that is wrong is the word for a good end: the consumer has the whole answer, and takes it so."""
+        return self.outcome is CaseOutcome.WRONG and self.marks == ONLY_WORD
+
 
 class Signature(NamedTuple):
     """The quirks that a wrong client model fails, and how; those of other dialects than its own it does not read."""
@@ -40,8 +45,12 @@ class Signature(NamedTuple):
 def symptom(outcome: CaseOutcome, differences: Iterable[str], cut_only: bool | None) -> Symptom:
     """The symptom of a case with this outcome and these differences, as `judge` writes them."""
     wrong = outcome is CaseOutcome.WRONG
-    marks = (f"{field_of(line)} {crc32(line.encode()):08x}" if wrong else field_of(line) for line in differences)
+    marks = (_mark(line) if wrong else field_of(line) for line in differences)
     return Symptom(outcome, frozenset(marks), cut_only)
+
+
+def _mark(line: str) -> str:
+    return f"{field_of(line)} {crc32(line.encode()):08x}"
 
 
 def field_of(line: str) -> str:
@@ -49,12 +58,27 @@ def field_of(line: str) -> str:
     return line.partition(":")[0]
 
 
-def breaks_of(rule: str) -> list[str]:
+ONLY_WORD = frozenset({_mark('terminal: "done" is not "finish"')})
+"""Says that a marker came where a finish reason alone did: both are the end of a whole answer."""
+
+
+def breaks_of(rule: str, dialect: str | None = None) -> list[str]:
     """The clients proven to fail under a rule: SDKs with the version that was run, then client models by name.
 
     Proven: wrong on a quirk whose worst finding is this rule alone, and right on a documented stream of the same make.
+    With a dialect: the models that read it and, where quirks of that dialect show the rule, fail one of these.
     """
-    return [*_data("sdk_breaks.json").get(rule, ()), *_data("breaks.json").get(rule, ())]
+    models: Iterable[str] = _data("breaks.json").get(rule, ())
+    if dialect is not None:
+        models = (name for name in models if _fails_in(dialect, rule, name))
+    return [*_data("sdk_breaks.json").get(rule, ()), *models]
+
+
+def _fails_in(dialect: str, rule: str, model: str) -> bool:
+    known, quirks = signatures()[model], quirks_of(rule, dialect)
+    if not quirks:
+        return dialect in known.dialects
+    return any(name in known.fails and not known.fails[name].only_word for name in quirks)
 
 
 def quirks_of(rule: str, dialect: str) -> list[str]:

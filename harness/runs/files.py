@@ -81,7 +81,7 @@ def message_json(file: Path | str, message: Message) -> dict[str, Any]:
 def lint_file(path: Path, dialect: str | None, fail_on: Severity) -> tuple[Shown, list[Finding], Outcome]:
     """What the rules say of one stream; differs if a finding is as bad as `fail_on`."""
     shown = open_file(path, dialect)
-    findings = with_breaks(lint(shown.reading.structure))
+    findings = with_breaks(lint(shown.reading.structure), shown.dialect)
     return shown, findings, outcome_of(findings, fail_on)
 
 
@@ -106,7 +106,7 @@ def diff_files(
     shape = ours.loaded.recording.shape or ""
     failed = ours.reading.structure.get("result") == "error"
     found = compare([ours.reading.structure], theirs.reading.structure, shape="error" if failed else shape)
-    found.findings = with_breaks(found.findings)
+    found.findings = with_breaks(found.findings, theirs.dialect)
     outcome = Outcome.NOT_MEASURED if found.not_measured else outcome_of(found.findings, fail_on)
     return Compared(
         baseline=ours, candidate=theirs, findings=found.findings, outcome=outcome, reason=found.not_measured

@@ -142,7 +142,7 @@ def _sample(
         late: list[Finding] = []
         if asking.provider is not None:
             late = slow(found.recording, found.reading.structure.dialect, asking.provider.thresholds, number)
-        sample.findings = in_order([*with_breaks(compared.findings), *late])
+        sample.findings = in_order([*with_breaks(compared.findings, found.reading.structure.dialect), *late])
         sample.shared, sample.remarks = compared.shared, compared.remarks
         return sample, found
     return sample, None
