@@ -1,4 +1,4 @@
-"""An accumulator for chat completions in fifty lines, as a target: the field guide's map from index to call.
+"""An accumulator for chat completions in fifty lines, as a target: a map from index to call.
 
 cd docs/examples && harness check accumulator:accumulate --claims python.yaml
 """

@@ -1,4 +1,4 @@
-"""The two accumulators of the field guide (SEEDS, A), each with and without its guard against empty strings.
+"""The two small accumulators that people write first (SEEDS, A), each with and without a guard against empty strings.
 
 They read chat, know tool calls and text, key calls by index and stop at a finish reason; nothing else is in them. The
 guard is `if id` instead of `if id is not None`. With it they assemble every call as OpenAI streams it.
@@ -44,7 +44,7 @@ def _assistant(text: str, calls: list[tuple[str, str, str]]) -> dict[str, Any]:
 
 @wrong(
     "guide-lists", "016-index-zero-for-all-calls", features=CALLS_ONLY,
-    about="The field guide's dict of lists joined at the end, with its guard; keyed by index alone.",
+    about="A dict of lists joined at the end, with a guard against empty strings; keyed by index alone.",
 )  # fmt: skip
 class GuideLists:
     """Index → id, name, list of pieces."""
@@ -78,7 +78,7 @@ class GuideLists:
 
 @wrong(
     "guide-lists-unguarded", "022-id-empty-on-continuation", features=CALLS_ONLY,
-    about="The field guide's dict of lists without its guard: `\"\"` wipes out the id.",
+    about="A dict of lists joined at the end, without a guard against empty strings: `\"\"` wipes out the id.",
 )  # fmt: skip
 class GuideListsUnguarded(GuideLists):
     guarded = False
@@ -86,7 +86,7 @@ class GuideListsUnguarded(GuideLists):
 
 @wrong(
     "guide-strings", "016-index-zero-for-all-calls", features=CALLS_ONLY,
-    about="The field guide's map of strings, with its guard; keyed by index alone.",
+    about="A map of strings that grow, with a guard against empty strings; keyed by index alone.",
 )  # fmt: skip
 class GuideStrings(GuideLists):
     """Index → strings that grow."""
@@ -114,7 +114,7 @@ class GuideStrings(GuideLists):
 
 @wrong(
     "guide-strings-unguarded", "022-id-empty-on-continuation", features=CALLS_ONLY,
-    about="The field guide's map of strings without its guard: `\"\"` wipes out the id.",
+    about="A map of strings that grow, without a guard against empty strings: `\"\"` wipes out the id.",
 )  # fmt: skip
 class GuideStringsUnguarded(GuideStrings):
     guarded = False
