@@ -63,6 +63,7 @@ def read(
 ) -> Reading:  # fmt: skip
     """Reduce a recording once, along its reads, to message and structure. `events`, if given, receives every event."""
     facts = facts_for(dialect)
+    facts.expect(asked)
     reducer = Reducer(dialect, facts)
     for piece in recording.pieces():
         found = reducer.feed(piece)

@@ -129,6 +129,16 @@ def test_one_fault_one_finding(
     assert told(*payloads, done=done, asked=asked) == want
 
 
+def test_a_stop_string_in_the_text_is_shown_where_it_is_complete() -> None:
+    pieces = ["one two th", "re", "e four", " three"]
+    body = stream(*(chunk(choice(piece)) for piece in pieces), chunk(choice("", "stop")))
+    for cut in (body, body.replace(b"\n", b"\r\n")):
+        seen = facts(cut, asked=Asked(stop=("never", "three")))
+        note = seen.notes["stop.text-included"]
+        assert b"e four" in cut[note.at : note.at + note.length]
+        assert b'"re"' not in cut[note.at : note.at + note.length]
+
+
 def test_the_sentence_names_the_object_of_this_dialect() -> None:
     (finding,) = lint(facts(stream(*({**payload, "object": "x"} for payload in TEXT))))
     assert "text_completion" in finding.message

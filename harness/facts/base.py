@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.dialects.base import JSON_TYPES
-from harness.events import End, Error, Event, Finish, Note, Ping, ToolCall
-from harness.facts.marks import ERROR_MEMBERS, MARKUP, SEEN_NOTES, SURROGATE, THINK
+from harness.events import End, Error, Event, Finish, Note, Ping, Text, ToolCall
+from harness.facts.marks import ERROR_MEMBERS, MARKUP, SEEN_NOTES, SURROGATE, THINK, StopWatch
 from harness.findings import Severity
 from harness.message import Message, complete_at, first_id, join_arguments, joined_name
 from harness.sse import ServerSentEvent
@@ -34,6 +34,7 @@ class Facts:
     stop_means_calls: ClassVar[bool] = False  # a plain stop is the dialect's regular end of a stream with calls
     object_arguments: ClassVar[bool] = False  # arguments travel as JSON objects by design
     usage_always_due: ClassVar[bool] = False
+    stops: StopWatch | None = None  # of choice 0, whose text is the message's
 
     def __init__(self) -> None:
         self.tree: dict[str, Any] = {}
@@ -50,6 +51,11 @@ class Facts:
         self.calls: dict[tuple[int, int], list[ToolCall]] = {}  # by choice and index; filled by close
         self.reasons: dict[int, list[tuple[str, str]]] = {}  # choice -> (reason, raw) in order
         self.logprobs = False
+
+    def expect(self, asked: Asked | None) -> None:
+        """What the request asked for, as far as it must be known while the stream is read."""
+        if asked is not None and any(asked.stop):
+            self.stops = StopWatch(filter(None, asked.stop))
 
     # -- observer hooks -------------------------------------------------------------------------------------------
 
@@ -79,6 +85,8 @@ class Facts:
             elif kind.__struct_config__.tag in ("text", "reasoning", "refusal", "audio"):
                 self.content_seen = True
                 text = getattr(event, "text", None)
+                if self.stops is not None and kind is Text and not event.choice:  # type: ignore[union-attr]
+                    self.stops.add(event, (sse.at, sse.length))  # type: ignore[arg-type]
                 if text and not text.isascii() and (SURROGATE.search(text[0]) or SURROGATE.search(text[-1])):
                     self.note("text.split-surrogate", sse.at, sse.length)
         if failure is not None:
@@ -422,7 +430,7 @@ class Facts:
         if answered and complete_at(message.text) != len(message.text.rstrip()):
             self.note("structured.not-json", *self._first("text"))
         if reason == "stop" and any(stop and stop in message.text for stop in asked.stop):
-            self.note("stop.text-included", *self._first("text"))
+            self.note("stop.text-included", *((self.stops and self.stops.place) or self._first("text")))
         used = message.usage.output_tokens if message.usage else None
         if asked.max_tokens and used is not None:
             self.fact("limit.reached", used >= asked.max_tokens)

@@ -1,8 +1,13 @@
-"""What facts look for: markup and think tags in a text, half a character, members of an error, sights of the parser."""
+"""What facts look for: markup, think tags and stop strings in a text, half a character, members of an error, sights of
+the parser.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+from harness.events import Text
 
 MARKUP = re.compile(
     r"<tool_call>|</tool_call>|<\|tool_call|<function=\w|\[TOOL_CALLS\]|<\|python_tag\|>|<｜tool▁call|<invoke name="
@@ -19,3 +24,22 @@ SEEN_NOTES = {
     "empty-data": "sse.empty-data", "control-only": "sse.control-fields", "id": "sse.id-field",
     "retry": "sse.id-field", "unknown-field": "sse.unknown-field",
 }  # fmt: skip
+
+
+class StopWatch:
+    """Where the first of some stop strings is complete in a text that comes in pieces. Holds less than the longest."""
+
+    def __init__(self, stops: Iterable[str]) -> None:
+        self.place: tuple[int, int] | None = None
+        self._stops = tuple(stops)
+        self._kept = max(map(len, self._stops)) - 1
+        self._tail = ""
+
+    def add(self, event: Text, place: tuple[int, int]) -> None:
+        """The next piece of the text, and where it stands in the body."""
+        if self.place is not None:
+            return
+        text = event.text if event.whole else self._tail + event.text
+        if any(stop in text for stop in self._stops):
+            self.place = place
+        self._tail = text[max(0, len(text) - self._kept) :]
