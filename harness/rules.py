@@ -54,7 +54,7 @@ def message_of(rule: Rule, **values: Any) -> str:
     """The rule's sentence with its values filled in."""
     shown = {key: _shown(values.get(key, "")) for key in ("baseline", "candidate", "lost")}
     detail = str(values.get("detail") or "")  # a note's text, or a fact's value
-    if isinstance(detail, str) and len(detail) > LONGEST:
+    if len(detail) > LONGEST:
         detail = f"{detail[:LONGEST]}..."
     return " ".join(rule.says.format(detail=detail, **shown).split())
 

@@ -865,7 +865,7 @@ def test_no_variable_of_a_proxy_leads_a_loopback_request_away(folder: Path) -> N
 
 
 def test_an_acceptance_of_a_rule_that_does_not_exist_is_told_before_anything_is_sent(folder: Path) -> None:
-    with Scripted() as server:
+    with Scripted(answer((FIXTURES / "vllm" / "text.sse").read_bytes())) as server:
         configure(folder, server.url, accept=[{"rule": "usage.postion", "reason": "r"}])
         done = harness("gate", "vllm", "cand")
         assert done.failed(2).endswith(
