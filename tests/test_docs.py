@@ -1,4 +1,6 @@
-"""The tutorial: every command block runs, in one shell from top to bottom, and prints what the page says."""
+"""The tutorial's command blocks run, in one shell from top to bottom, and print what the page says; reference pages are
+complete, and their examples valid.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 from reading import ROOT
+
+from harness.config import _KEYS, load_project
+from harness.conventions import CONVENTIONS
+from harness.endpoint import Timeouts
+from harness.providers import Acceptance, ShapeSettings
+from harness.recording import END_STATES, Sidecar
+from harness.shapes import CANONICAL, SHAPES
 
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
 BLOCK = re.compile(
@@ -144,3 +155,55 @@ def test_no_command_block_of_the_tutorial_is_left_out() -> None:
 )  # fmt: skip
 def test_how_output_is_compared(lines: list[str], expected: list[str], fits: bool) -> None:
     assert matches(lines, expected) is fits
+
+
+# -- reference pages ----------------------------------------------------------------------------------------------
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text("utf-8")
+
+
+def rows(text: str, heading: str) -> dict[str, list[str]]:
+    """The cells of the tables between a heading and the next, by the names in the first cell."""
+    (section,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    found: dict[str, list[str]] = {}
+    for line in section.splitlines():
+        if line.startswith("| `"):
+            first, *cells = (cell.strip() for cell in line.strip("|").split(" | "))
+            found |= dict.fromkeys(re.findall(r"`([^`]+)`", first), cells)
+    return found
+
+
+def test_every_key_of_a_provider_is_explained() -> None:
+    text = page("providers.md")
+    assert rows(text, "Keys of a provider").keys() == set(_KEYS)
+    assert rows(text, "Shapes").keys() == {field.name for field in fields(ShapeSettings)}
+    assert rows(text, "Acceptances").keys() == {field.name for field in fields(Acceptance)}
+
+
+def test_timeouts_and_dialects_are_as_in_the_code() -> None:
+    text = page("providers.md")
+    timeouts = {name: float(cells[1].strip(" |")) for name, cells in rows(text, "Timeouts").items()}
+    assert timeouts == msgspec.structs.asdict(Timeouts())
+    dialects = {name: [cell.strip("`| ") for cell in cells] for name, cells in rows(text, "Dialects").items()}
+    assert dialects == {name: [known.path, known.auth] for name, known in CONVENTIONS.items()}
+
+
+def test_the_examples_of_providers_yaml_are_valid(tmp_path: Path) -> None:
+    examples = re.findall(r"<!-- valid -->\n```yaml\n(.*?)```", page("providers.md"), re.DOTALL)
+    assert len(examples) == page("providers.md").count("```yaml")
+    for example in examples:
+        (tmp_path / "providers.yaml").write_text(example, "utf-8")
+        assert "candidate" in load_project(None, tmp_path).providers
+
+
+def test_every_member_of_a_sidecar_is_explained() -> None:
+    found = rows(page("fixtures.md"), "The sidecar")
+    assert found.keys() == set(Sidecar.__struct_fields__) | set(END_STATES)
+
+
+def test_every_shape_is_in_the_glossary() -> None:
+    found = rows(page("glossary.md"), "Shapes")
+    assert [(name, cells[0].strip(" |")) for name, cells in found.items()] == list(SHAPES.items())
+    assert tuple(found)[:4] == CANONICAL, "the page says that the first four are canonical"
