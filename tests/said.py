@@ -235,7 +235,7 @@ SAID |= {
         "dynamo-anthropic", text=_ended("end_turn", 7, 53), tool_call=_ended("tool_use", 258, 28),
         stop=_ended("stop_sequence", 7, 12), multi_turn=_ended("end_turn", 328, 15),
         parallel_tools=Said("\n", finish="tool_use", tokens=(260, 60)),
-        error=Said(tokens=(4, 0), error="Internal server error"),
+        error=Said(tokens=(13, 5), error="Internal server error"),
         reasoning=Said("\n\nShort reply it is.", None, "end_turn", (14, 19), reasoning="\nThe user wants a short"),
     ),
     **_scripted(
