@@ -12,6 +12,7 @@ An exception says "we could not find out". A difference between streams is a Fin
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from pathlib import Path
 
@@ -70,3 +71,11 @@ class SecretFound(RecordingError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, reason="secret")
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """"; did you mean 'model'?" for the nearest known name, or nothing."""
+    from difflib import get_close_matches  # late: only for a name that is wrong
+
+    near = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_type_hints
 
 import msgspec
 
-from harness.errors import UsageError
+from harness.errors import UsageError, suggestion
 from harness.faults_body import BODY_FAULTS
 from harness.faults_wire import WIRE_FAULTS
 from harness.steps import Close, Head, Step
@@ -85,6 +85,15 @@ def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _problem(exc: msgspec.ValidationError) -> str:
+    """What is wrong with a value, in words for those who typed it."""
+    text = str(exc)
+    for kind, wanted in (("int", "a whole number"), ("float", "a number"), ("bool", "true or false")):
+        if text.startswith((f"Expected `{kind}`", f"Expected `{kind} | null`")) and "<" not in text and ">" not in text:
+            return f"must be {wanted}"
+    return text
+
+
 def apply(faults: Sequence[Fault], steps: Sequence[Step], request: int = 1) -> list[Step]:
     """The plan with all the faults, one after the other."""
     out = list(steps)
@@ -98,7 +107,8 @@ def parse_fault(text: str) -> Fault:
     name, _, rest = text.strip().partition(":")
     kind = FAULTS.get(name)
     if kind is None:
-        raise UsageError(f"no fault {name!r}: use one of {', '.join(FAULTS)}, for instance cut:event=3")
+        near = suggestion(name, FAULTS)
+        raise UsageError(f"no fault {name!r}{near or ':'} use one of {', '.join(FAULTS)}, for instance cut:event=3")
     settings: dict[str, Any] = {}
     types = {**kind.settings, "times": Times}
     for setting in rest.split(",") if rest else []:
@@ -110,7 +120,7 @@ def parse_fault(text: str) -> Fault:
         try:
             settings[key] = msgspec.convert(value.strip(), types[key], strict=False)
         except msgspec.ValidationError as exc:
-            raise UsageError(f"fault {text!r}: {key}={value}: {exc}") from exc
+            raise UsageError(f"fault {text!r}: {key}={value}: {_problem(exc)}") from exc
     if not settings.keys() >= kind.required:
         raise UsageError(f"fault {text!r}: {', '.join(kind.required - settings.keys())} is missing: write {kind.usage}")
     found = Fault(name, settings)

@@ -80,7 +80,9 @@ class Partial:
         if self.kept_at is not None or not self.path.exists():
             self._close()
         elif self._size or self._finished:
-            self.set_aside()
+            path = self.set_aside()
+            if isinstance(error, KeyboardInterrupt):
+                error.add_note(f"what had come is kept in {path}")
         else:
             self.discard()
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from harness.errors import ConfigError
+from harness.errors import suggestion as suggestion
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 50
@@ -34,12 +34,6 @@ _PLAIN_INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _PLAIN_FLOAT = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """"; did you mean 'model'?" for the nearest known name, or nothing."""
-    near = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 @dataclass(frozen=True, slots=True)

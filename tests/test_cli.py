@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import pty
@@ -16,9 +17,10 @@ from typing import Any
 
 import pytest
 from commandline import COMMAND, harness, harness_process
-from reading import FIXTURES, QUIRKS
+from reading import FIXTURES, QUIRKS, ROOT
 
 from harness.catalogue import CATALOGUE
+from harness.catalogue_varies import VARIES
 from harness.cli import COMMANDS
 from harness.replay import Replay
 
@@ -103,7 +105,8 @@ def test_without_a_verb_the_help_and_exit_2() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["nope"], "harness: No such command 'nope'. (see `harness --help`)"),
+        (["recrod"], "harness: No such verb 'recrod'; did you mean 'record'? (see `harness --help`)"),
+        (["nope"], "harness: No such verb 'nope' (see `harness --help`)"),
         (["--nope"], "harness: No such option '--nope'."),
         (["gate", "a"], "harness gate: Missing argument 'CANDIDATE'. (see `harness gate --help`)"),
         (["gate", "a", "b", "c"], "harness gate: Got unexpected extra argument (c)"),
@@ -407,6 +410,43 @@ def test_expect_goes_on_after_a_file_it_cannot_verify(folder: Path) -> None:
     done = harness("expect", "missing.sse", body)
     assert done.failed(2).startswith("harness: missing.expected.json: no expectation")
     assert done.out == f"{body}: as expected\n"
+
+
+def test_show_of_a_sidecar_names_the_body(folder: Path) -> None:
+    write(folder / "x.sse", TEXT.read_bytes())
+    sidecar = write(folder / "x.json", b'{"format": "sse-harness/1", "dialect": "chat"}')
+    assert harness("show", sidecar).failed(2) == f"harness: {sidecar}: this is a sidecar; name {folder / 'x.sse'}"
+    assert harness("show", folder / "x.sse").code == 0
+
+
+def test_diff_says_that_two_shapes_were_asked_for(folder: Path) -> None:
+    paths = [write(folder / f"{name}.sse", TEXT.read_bytes()) for name in ("one", "two")]
+    for path, shape in zip(paths, ("text", "stop"), strict=True):
+        sidecar = {"format": "sse-harness/1", "dialect": "chat", "shape": shape}
+        write(path.with_suffix(".json"), json.dumps(sidecar))
+    done = harness("diff", *paths)
+    assert (done.code, done.err) == (
+        0, f"harness: {paths[0]} is of shape text, {paths[1]} of stop: what differs may come from what was asked\n"
+    )  # fmt: skip
+    assert harness("diff", paths[0], paths[0]).err == ""
+
+
+def test_rules_say_where_their_severity_is_another() -> None:
+    assert "  may be worse: fatal where the baseline sends" in harness("rules", "end.marker-after-error").out
+    assert "  may be milder: negotiable where only events" in harness("rules", "sse.data-not-json").out
+    assert "may be" not in harness("rules", "end.marker-missing").out
+    for code, (severity, _) in VARIES.items():
+        assert severity is not CATALOGUE[code].severity
+    graded: set[str] = set()
+    for path in sorted((ROOT / "harness" / "facts").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            text = ast.unparse(node)
+            if isinstance(node, ast.Call) and text.startswith("self.note('") and "Severity." in text:
+                graded.add(text.split("'")[1])
+            if isinstance(node, ast.Assign) and text.startswith("self.grades['"):
+                graded.add(text.split("'")[1])
+    assert graded
+    assert graded <= VARIES.keys()
 
 
 def test_rules() -> None:

@@ -150,6 +150,18 @@ def test_a_command_stands_after_two_dashes(mode: str, folder: Path) -> None:
     assert harness(*repro[1:]).code == done.code == 1
 
 
+def test_a_command_that_breaks_on_any_stream_is_told_in_one_line(folder: Path) -> None:
+    (folder / "broken.py").write_text("import sys\nopen('ran', 'a').write('x')\nsys.exit(7)\n")
+    line = harness("check", "--", sys.executable, "broken.py").failed(2)
+    assert line == (
+        f"harness: {sys.executable} broken.py: the command fails at once: exit 7; run it by hand on one stream"
+    )
+    assert (folder / "ran").read_text() == "xxx"
+    # One case that is asked for is a report, broken or not.
+    done = harness("check", "--case", "001*", "--cut", "whole", "--http", "--", sys.executable, "broken.py")
+    assert (done.code, "BROKE" in done.out) == (1, True)
+
+
 def test_a_bare_fixture_is_a_case_once_its_message_is_expected(folder: Path) -> None:
     bare = folder / "fixtures" / "x" / "text.sse"
     bare.parent.mkdir(parents=True)

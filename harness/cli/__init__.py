@@ -10,7 +10,7 @@ from keyword import iskeyword
 import click
 
 from harness import __version__
-from harness.errors import Exit, HarnessError
+from harness.errors import Exit, HarnessError, suggestion
 
 COMMANDS = {
     "record": "record an endpoint's streams as fixtures",
@@ -46,6 +46,15 @@ class Verbs(click.Group):
         module = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name  # import is a keyword
         found: click.Command = getattr(import_module(f"harness.cli.{module}"), module)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:  # fmt: skip
+        """The verb's command; a verb that does not exist fails with the nearest one's name."""
+        name = args[0]
+        if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
+            ctx.fail(f"No such verb {name!r}{suggestion(name, COMMANDS)}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """From the table, without loading the verbs."""
@@ -91,8 +100,8 @@ def run(arguments: list[str]) -> int:
         return _fail(f"{exc.format_message()} (see `{where} --help`)", Exit.USAGE, where)
     except click.ClickException as exc:
         return _fail(exc.format_message(), Exit.USAGE)
-    except (KeyboardInterrupt, click.Abort):
-        return _fail("interrupted", Exit.INTERRUPTED)
+    except (KeyboardInterrupt, click.Abort) as exc:
+        return _fail("; ".join(["interrupted", *getattr(exc, "__notes__", ())]), Exit.INTERRUPTED)
     except HarnessError as exc:
         return _fail(str(exc), exc.exit_code)
     except BrokenPipeError as exc:

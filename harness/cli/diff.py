@@ -42,6 +42,9 @@ def diff(
     for loaded in sides.values():
         if loaded.warning:
             complain(loaded.warning)
+    shapes = [loaded.recording.shape for loaded in sides.values()]
+    if None not in shapes and shapes[0] != shapes[1]:
+        complain(f"{a} is of shape {shapes[0]}, {b} of {shapes[1]}: what differs may come from what was asked")
     aligned = align(found.baseline.events, found.candidate.events) if events else None
     if as_json:
         say_json({"outcome": found.outcome, "findings": found.findings, "events": aligned})

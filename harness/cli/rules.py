@@ -7,6 +7,7 @@ from difflib import get_close_matches
 import click
 
 from harness.catalogue import CATALOGUE, EXPLAINS, Rule
+from harness.catalogue_varies import VARIES
 from harness.cli.common import json_option, say, say_json
 from harness.errors import UsageError
 from harness.runs.dialects import known_rule
@@ -45,6 +46,8 @@ def rules(code: str | None, as_json: bool) -> None:
         say_json(as_object(rule))
         return
     say(f"{rule.code}: {rule.severity}")
+    if code in VARIES:
+        say(f"  {_varies(rule)}")
     say(f"  {_sentence(rule)}")
     say(f"  remedy: {rule.remedy}")
     say(f"  kind: {SIDES[rule.side]}")
@@ -60,6 +63,12 @@ def as_object(rule: Rule) -> dict[str, object]:
         "code": rule.code, "severity": rule.severity, "kind": rule.side, "says": _sentence(rule),
         "remedy": rule.remedy, "path": rule.path, "explains": EXPLAINS.get(rule.code, "").split(),
     }  # fmt: skip
+
+
+def _varies(rule: Rule) -> str:
+    """When the severity is another: `may be worse: fatal where ...`."""
+    severity, when = VARIES[rule.code]
+    return f"may be {'worse' if severity.rank > rule.severity.rank else 'milder'}: {severity} where {when}"
 
 
 def _sentence(rule: Rule) -> str:

@@ -46,7 +46,7 @@ def _failing(result: CaseResult) -> Iterator[str]:
         kind = "" if failed.outcome is result.outcome else f"{failed.outcome}, "
         also = f" ({', '.join(failed.also)} alike)" if failed.also else ""
         if failed.smallest == "whole":
-            yield f"    {kind}uncut already{also}"
+            yield f"    {kind}fails without any cut{also}"
         else:
             yield f"    {kind}cut {failed.cuts}{also}; smallest cut: {failed.smallest}"
         for text in failed.differences[:SHOWN_DIFFERENCES]:

@@ -28,6 +28,7 @@ from harness.targets import RUN_SECONDS, Target, Trial, load_callable
 CHECK_FORMAT = "sse-harness-check/1"
 SHRINK_RUNS = 60  # runs spent on making one failure smaller
 MOST_SHRUNK = 3  # failures of one case with one outcome that are told apart
+AT_ONCE = 3  # streams on which a command breaks alike before it is taken to break on any
 MOST_NAMED = 3  # fixtures that cannot be cases
 LONGEST_CUT = 200  # characters of a cut in a command line; a longer one is named by its family
 DEFAULT_DIALECTS = ("chat",)
@@ -170,6 +171,7 @@ def check(
     if not target.sees_cuts and list(cuts) not in (list(FAMILIES), ["whole"]):
         raise UsageError(f"{target.name} is given each stream in one piece: leave --cut out, or see docs/targets.md")
     families = list(cuts) if target.sees_cuts else ["whole"]
+    _fails_at_once(target, found)
     checker = _Checker(target, families, options)
     if target.claims.features is None and (shown := shown_features(target, found)) is not None:
         target.claims = msgspec.structs.replace(target.claims, features=shown, inferred=True)
@@ -191,6 +193,21 @@ def check(
             *target.unseen, *_broken(faults), *_not_observed(target.claims, results, checker.compared, others),
         ],
     )  # fmt: skip
+
+
+def _fails_at_once(target: Target, cases: Iterable[Case]) -> None:
+    """Raises UsageError if a command breaks on a few streams alike: then it would on all of them, many times each."""
+    if not isinstance(target, CommandTarget):
+        return
+    reasons = set()
+    few = [case for case in cases if not skipped(case, target)][:AT_ONCE]
+    for case in few:
+        answer = target.run(_trial(case, []))
+        reasons.add(answer.reason)
+        if answer.state != "broke" or len(reasons) > 1:
+            return
+    if len(few) == AT_ONCE:
+        raise UsageError(f"{target.name}: the command fails at once: {reasons.pop()}; run it by hand on one stream")
 
 
 def _broken(faults: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ from harness.message import Message
 from harness.rules import lint
 from harness.runs.evidence import with_breaks
 from harness.shapes import asked_of
-from harness.store import Loaded, expected_path, load
+from harness.store import Loaded, expected_path, is_sidecar, load
 from harness.structure import STRUCTURE_FORMAT, Reading, read, signature
 
 
@@ -57,6 +57,8 @@ def open_file(path: Path, dialect: str | None = None, *, keep_events: bool = Fal
     if path.is_dir():
         what = "name one of the recordings in it" if _below(path) else "and no .sse file in it; name a recording"
         raise UsageError(f"{path}: a folder, {what}")
+    if path.suffix == ".json" and path.is_file() and is_sidecar(path):
+        raise UsageError(f"{path}: this is a sidecar; name {path.with_suffix('.sse')}")
     loaded = load(path)
     recording = loaded.recording
     if dialect is not None:
