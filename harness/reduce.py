@@ -24,6 +24,7 @@ from harness.message import Message, MessageFold
 from harness.sse import LineParser, ServerSentEvent, SSEParser, StrayLine
 
 BARE_LIMIT = 1 << 20  # bytes of stray lines kept in the hope that they make one JSON text
+BARE_CLOSINGS = 8  # lines among them that may end it: each is tried, which costs all that is kept
 
 
 class Observer(Protocol):
@@ -55,6 +56,7 @@ class Reducer:
         self._dispatched = False
         self._stray: list[StrayLine] = []
         self._stray_bytes = 0
+        self._stray_closings = 0
         self._first_stray: StrayLine | None = None
 
     def feed(self, piece: bytes) -> list[Event]:
@@ -212,9 +214,11 @@ class Reducer:
             parts = [sse]
         else:
             parts = self._data_lines(sse) if sse.lines else [sse]
-        readable = [part for part in parts if self._readable(part.data)]
+        readable = []
         for part in parts:
-            if part not in readable:
+            if self._readable(part.data):
+                readable.append(part)
+            else:
                 self._note("stream.partial-event", part.at, part.length, _shown(part.data))
         if len(parts) > 1 and len(readable) > 1:
             self._note("sse.events-glued", sse.at, sse.length, f"{len(readable)} events in one block")
@@ -265,7 +269,9 @@ class Reducer:
         if (self._stray or line.line.lstrip()[:1] == b"{") and self._stray_bytes < BARE_LIMIT:
             self._stray.append(line)
             self._stray_bytes += line.length
-            if len(self._stray) == 1 or line.line[:1] == b"}":
+            closes = line.line[:1] == b"}"
+            self._stray_closings += closes
+            if len(self._stray) == 1 or (closes and self._stray_closings <= BARE_CLOSINGS):
                 self._bare(out, tentative=True)
 
     def _bare(self, out: list[Event], *, tentative: bool = False, at_end: bool = False) -> None:
@@ -278,14 +284,17 @@ class Reducer:
             payload = decode(b"\n".join(line.line for line in lines))
         except Undecodable:
             if not tentative:
-                self._stray, self._stray_bytes = [], 0
+                self._drop_stray()
             return
-        self._stray, self._stray_bytes = [], 0
+        self._drop_stray()
         whole = StrayLine(b"", first.at, last.at + last.length - first.at)
         if isinstance(payload, dict) and not payload.get("choices") and looks_like_error(payload):
             self._recovered(payload, whole, out, "bare")
         elif at_end or not self._dispatched:
             self._note("stream.not-a-stream", whole.at, whole.length, "one JSON body")
+
+    def _drop_stray(self) -> None:
+        self._stray, self._stray_bytes, self._stray_closings = [], 0, 0
 
     def _recovered(self, payload: dict[str, Any], line: StrayLine, out: list[Event], via: str) -> None:
         sse = ServerSentEvent(b"", "error", "", line.at, line.length, (), line.terminated)

@@ -100,6 +100,14 @@ def stray_braces(n: int) -> bytes:
     return b"{\n" + b"}\n" * n + b"{\n" * n + DONE
 
 
+def open_braces(n: int) -> bytes:
+    return b'{"a": [\n' + b"}\n" * n + DONE
+
+
+def unterminated_lines(n: int) -> bytes:
+    return b'data: {"a": 1}\n' * n
+
+
 def glued_lines(n: int) -> bytes:
     return b"data: {}\n" * n + b"\n" + DONE
 
@@ -126,8 +134,8 @@ def carriage_returns(n: int) -> bytes:
 
 MAKERS: list[Maker] = [
     choices_in_a_chunk, choices_each, one_choice_again, calls_in_a_delta, calls_backwards, one_index_many_ids,
-    giant_indexes, stray_lines, stray_braces, glued_lines, unknown_keys, giant_key, finish_reasons, comments,
-    carriage_returns,
+    giant_indexes, stray_lines, stray_braces, open_braces, unterminated_lines, glued_lines, unknown_keys, giant_key,
+    finish_reasons, comments, carriage_returns,
 ]  # fmt: skip
 OTHER_MAKERS: dict[str, Callable[[int], bytes]] = {
     "anthropic": lambda n: b"".join(
