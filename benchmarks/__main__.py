@@ -79,7 +79,7 @@ def around(count: int, quick: bool) -> Iterator[Row]:
     yield Row("compare two structures", costs.compare_milliseconds("chat_text"), "ms")
     yield Row("record, over a bare httpx loop", costs.record_ratio("chat_text", count, runs), "×", 1.15)
     yield Row("replay in one-event pieces", costs.replay_ratio("chat_text", count, runs), "× R")
-    idle, used = costs.plugin_milliseconds(20 if quick else 1_000, 1 if quick else 3)
+    idle, used = costs.plugin_milliseconds(20 if quick else 200, 1 if quick else 3)
     yield Row("pytest plugin, a test that does not use it", idle, "ms", 0.5)
     yield Row("pytest fixture `recorded`, over opening the file", used, "ms", 0.5)
     for name, cost in costs.start_seconds(1 if quick else 11).items():
