@@ -17,15 +17,21 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 import msgspec
 import pytest
 from reading import ROOT
 
+from harness.cli import COMMANDS
+from harness.cli import harness as command_line
 from harness.config import _KEYS, load_project
 from harness.conventions import CONVENTIONS
 from harness.endpoint import Timeouts
 from harness.providers import Acceptance, ShapeSettings
+from harness.proxy import Forwarded
 from harness.recording import END_STATES, Sidecar
+from harness.runs.importing import Imported
+from harness.runs.recording import Recorded
 from harness.shapes import CANONICAL, SHAPES
 
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
@@ -35,7 +41,7 @@ BLOCK = re.compile(
 PORTS = ("8081", "8082", "8083")
 TOMORROW = datetime.now(UTC).date() + timedelta(days=1)
 RUN = f"{sys.executable} -c 'from harness.cli import main; main()'"
-PATIENCE = 60.0  # seconds a block may take
+PATIENCE = 120.0  # seconds a block may take
 
 
 class Block(NamedTuple):
@@ -207,3 +213,21 @@ def test_every_shape_is_in_the_glossary() -> None:
     found = rows(page("glossary.md"), "Shapes")
     assert [(name, cells[0].strip(" |")) for name, cells in found.items()] == list(SHAPES.items())
     assert tuple(found)[:4] == CANONICAL, "the page says that the first four are canonical"
+
+
+JSON: dict[str, type[msgspec.Struct]] = {"record": Recorded, "import": Imported, "proxy": Forwarded}
+
+
+@pytest.mark.parametrize("verb", JSON)
+def test_the_members_of_small_objects_are_named(verb: str) -> None:
+    (line,) = (line for line in page("README.md").splitlines() if line.startswith(f"| `harness {verb} --json"))
+    assert re.findall(r"`(\w+)`", line) == [field.name for field in msgspec.structs.fields(JSON[verb])]
+
+
+def test_every_verb_with_json_is_in_the_index() -> None:
+    text = page("README.md")
+    for name in COMMANDS:
+        found = command_line.get_command(click.Context(command_line), name)
+        assert found is not None
+        if any("--json" in option.opts for option in found.params):
+            assert f"| `harness {name} --json`" in text
