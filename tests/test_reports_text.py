@@ -15,6 +15,7 @@ from harness.findings import AcceptanceUse, Accepted, Evidence, Finding, Outcome
 from harness.message import Call, Choice, Failure, Message, TokenCounts
 from harness.recording import Read, Recording
 from harness.reduce import events_of
+from harness.reports.markdown import code, escape
 from harness.reports.text import (
     HEAD,
     LONGEST,
@@ -197,6 +198,38 @@ def test_a_gate_that_conforms_is_short() -> None:
 # -- messages, notes, events --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("tool-call: no call came: (none), 1. and {x}!", "tool-call: no call came: (none), 1. and {x}!"),
+        ("finish_reason is __x__", r"finish_reason is \_\_x\_\_"),
+        ("![a](http://h/b)", r"!\[a\](http\://h/b)"),
+        ("<img onerror=x>&lt;", r"\<img onerror=x\>\&lt;"),
+        ("*a* `b` ~~c~~ | d \\", r"\*a\* \`b\` \~\~c\~\~ \| d \\"),
+        ("@all #1 :tada: www.x.org", r"\@all \#1 \:tada: www\.x.org"),
+        ("- a", r"\- a"),
+        ("12. a", r"12\. a"),
+        ("    indented", "indented"),
+        ("a\n# b", r"a\\n\# b"),
+    ],
+)
+def test_markdown_escapes_what_has_a_meaning(text: str, written: str) -> None:
+    assert escape(text) == written
+
+
+@pytest.mark.parametrize(
+    ("text", "span"), [("a.b", "`a.b`"), ("`a", "`` `a ``"), ("a``b", "```a``b```"), (" a ", "`  a  `"), ("", "`  `")]
+)
+def test_code_spans_have_blanks_where_they_must(text: str, span: str) -> None:
+    assert code(text) == span
+
+
+def test_a_backslash_and_a_line_end_in_a_message_look_different() -> None:
+    for text, shown in (("back\\slash,\na", r"back\\slash,\na"), (r"a\nb", r"a\\nb"), ("\x1b" + r"\x1b", r"\x1b\\x1b")):
+        choice = Choice(choice=0, text=text)
+        assert f"text: {shown}" in message_text(Message(choices=[choice])).splitlines()
+
+
 def test_message_text() -> None:
     choice = Choice(
         choice=0, text="two\nlines", reasoning="hm", refusal="no", finish_reason="tool_calls", finish_raw="tool_calls",
@@ -280,7 +313,7 @@ def test_timeline_counts_the_events_that_each_read_completed() -> None:
     events: list[Event] = [Ping(at=0, length=14), Ping(at=15, length=24), Ping(at=15, length=24)]
     assert list(timeline_lines(recording, events)) == [
         "       1.5 ms  +      1.5 ms       10 bytes  0 events",
-        "       2.5 ms  +      1.0 ms        5 bytes  1 events",
+        "       2.5 ms  +      1.0 ms        5 bytes  1 event",
         "    1002.5 ms  +   1000.0 ms       25 bytes  2 events",
         "end: cut",
     ]

@@ -10,21 +10,32 @@ from harness.reports.text import client_text, dropped_text, one_line, quirks_fai
 
 Bodies = Mapping[tuple[str, int], bytes]
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&@:-])")
+_SPECIAL = re.compile(
+    r"[\\`*\[\]#|<>~&@]"  # emphasis, code, links, references, tables, tags, entities, mentions
+    r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"  # emphasis; not within a word
+    r"|:(?=//|[A-Za-z0-9_+-]+:)|(?<=www)\."  # links without brackets, and emoji
+    r"|^[-+=]",  # a list, or the line under a heading
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(r"^(\d{1,9})([.)])")
 _SIGN = {Outcome.CONFORMS: "✅ conforms", Outcome.DIFFERS: "❌ differs", Outcome.NOT_MEASURED: "⚠️ not measured",
          Outcome.SKIPPED: "⏭️ skipped"}  # fmt: skip
 
 
 def escape(text: str) -> str:
     """Text on one line without any meaning to Markdown or HTML."""
-    return _SPECIAL.sub(r"\\\1", one_line(text))
+    return _NUMBERED.sub(r"\1\\\2", _SPECIAL.sub(r"\\\g<0>", one_line(text).strip()))
 
 
 def code(text: str) -> str:
-    """Text as a code span, whatever it holds: the fence is longer than any run of backticks in it."""
+    """Text as a code span, whatever it holds: the fence is longer than any run of backticks in it.
+
+    One blank on either side is no part of a span; they are needed only where backticks or blanks stand there.
+    """
     shown = one_line(text)
     fence = "`" * (max((len(run) for run in re.findall("`+", shown)), default=0) + 1)
-    return f"{fence} {shown} {fence}"
+    pad = " " if shown[:1] in ("", "`", " ") or shown[-1] in "` " else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
 
 
 def gate_markdown(report: Report, bodies: Mapping[str, Bodies] | None = None) -> str:

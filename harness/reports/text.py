@@ -33,6 +33,16 @@ def one_line(text: str) -> str:
     return clean(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
+def verbatim(text: str) -> str:
+    """`one_line`, each backslash doubled: a line end that was sent, and a backslash before an n, look different."""
+    return one_line(text.replace("\\", "\\\\"))
+
+
+def counted(count: int, word: str) -> str:
+    """`1 read`, `2 reads`."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
 def snippet(body: bytes, at: int, length: int) -> str:
     """The bytes at a place of a body as printable text: the first HEAD and the last TAIL of them."""
     piece = body[at : at + length].strip()
@@ -162,15 +172,15 @@ def message_text(message: Message) -> str:
         for name in ("text", "reasoning", "refusal"):
             value = getattr(choice, name)
             if value:
-                lines.append(f"{head}{name}: {one_line(value)}")
-        for call in choice.tool_calls:
+                lines.append(f"{head}{name}: {verbatim(value)}")
+        for call in choice.tool_calls:  # of JSON a line end is no part of a string, so nothing can be mistaken
             lines.append(f"{head}call {call.index}: id {one_line(repr(call.id))} name {one_line(repr(call.name))} "
                          f"arguments {one_line(call.arguments)}")  # fmt: skip
     lines.append(f"terminal: {message.terminal}")
     if message.usage is not None:
         lines.append(f"usage: {message.usage.input_tokens} in, {message.usage.output_tokens} out")
     if message.error is not None:
-        fields = ", ".join(f"{key} {one_line(str(getattr(message.error, key)))}" for key in ("type", "code", "message"))
+        fields = ", ".join(f"{key} {verbatim(str(getattr(message.error, key)))}" for key in ("type", "code", "message"))
         lines.append(f"error: {fields}")
     lines += [note_line(note) for note in message.notes]
     return "\n".join(lines)
@@ -219,7 +229,8 @@ def timeline_lines(recording: Recording, events: Iterable[Event]) -> Iterator[st
         while place < len(waiting) and waiting[place].at + waiting[place].length <= read.end:
             place, count = place + 1, count + 1
         gap = (read.microseconds - before) / 1000
-        yield f"{read.microseconds / 1000:>10.1f} ms  +{gap:>9.1f} ms  {read.end - start:>7} bytes  {count} events"
+        size, ended = read.end - start, counted(count, "event")
+        yield f"{read.microseconds / 1000:>10.1f} ms  +{gap:>9.1f} ms  {size:>7} bytes  {ended}"
         start, before = read.end, read.microseconds
     yield f"end: {recording.end}"
 

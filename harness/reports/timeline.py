@@ -7,6 +7,7 @@ from math import sqrt
 
 from harness.cutover import Side, Sides, latency
 from harness.reports.html import Markup, Node, tag
+from harness.reports.text import counted
 
 WIDTH, LANE, TOP, AXIS = 1000, 50, 6, 22  # units of the picture
 TALLEST, SHORTEST = 26, 4  # of a tick: the more bytes in a read the taller
@@ -34,7 +35,7 @@ def _said(name: str, side: Side) -> str:
         return f"{name}: no times known"
     found = latency(side)
     first = f"first event {_time(round(found.first * 1e6))}, " if found is not None else ""
-    return f"{name}: {first}{len(reads)} reads, {_time(reads[-1].microseconds)}, {side.recording.end}"
+    return f"{name}: {first}{counted(len(reads), 'read')}, {_time(reads[-1].microseconds)}, {side.recording.end}"
 
 
 def _x(microseconds: int, last: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.reports.text import one_line
+from harness.reports.text import counted, one_line
 from harness.timing import Timing
 
 BURSTS = 8  # that are listed one by one
@@ -20,8 +20,8 @@ def timing_lines(timing: Timing) -> Iterator[str]:
     yield f"bursts {len(timing.bursts)}"
     for burst in timing.bursts[:BURSTS] if len(timing.bursts) > 1 else ():
         yield (
-            f"  {_time(burst.start)} to {_time(burst.end)}: {burst.length} bytes, {burst.events} events, "
-            f"{burst.reads} reads"
+            f"  {_time(burst.start)} to {_time(burst.end)}: {counted(burst.length, 'byte')}, "
+            f"{counted(burst.events, 'event')}, {counted(burst.reads, 'read')}"
         )
     if len(timing.bursts) > BURSTS:
         yield f"  and {len(timing.bursts) - BURSTS} more"

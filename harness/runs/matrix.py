@@ -188,7 +188,8 @@ def _given(fixtures: Path | None, quirks: bool, patterns: Sequence[str]) -> tupl
     found.sort(key=lambda one: (one.row.kind != "quirk", DIALECTS.index(one.case.dialect)))
     own = sum(not one.checkable for one in found)
     if own:
-        untold.append(f"{own} fixtures have no .expected.json: for them our own reading is taken to be right")
+        has = "fixture has" if own == 1 else "fixtures have"
+        untold.append(f"{own} {has} no .expected.json: for them our own reading is taken to be right")
     return found, untold
 
 
