@@ -81,7 +81,8 @@ class Anthropic(Dialect):
             if "usage" in payload:  # Dynamo counts on every delta; usage counts wherever it stands (cases/README, 10)
                 _usage(payload["usage"], sse, out)
             # Nearly all deltas are a piece of text, or of the input of a call that is under way.
-            delta, wire = payload.get("delta"), payload.get("index")
+            delta: Any = payload.get("delta")
+            wire = payload.get("index")
             block = self.blocks.get(wire) if type(wire) is int and type(delta) is dict else None
             if block is not None:
                 if block.kind == "text":
