@@ -88,7 +88,7 @@ def as_labelled(name: str) -> bool:
 
 
 def test_a_case_differs_from_its_twin_as_its_label_says() -> None:
-    assert len(CASES) == 101
+    assert len(CASES) >= 101
     assert {name for name in CASES if not as_labelled(name)} == OTHERWISE.keys()
     uncontested = [name for name, loaded in CASES.items() if loaded.case and loaded.case.get("contested") is not True]
     assert sum(map(as_labelled, uncontested)) / len(uncontested) >= 0.9
