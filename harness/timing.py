@@ -14,7 +14,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from statistics import median
 
 import msgspec
 
@@ -143,9 +142,12 @@ def _bursts(reads: Sequence[Read], counts: dict[int, int]) -> Iterable[Burst]:
 
 def _keep_alives(reads: Sequence[Read], alive: dict[int, int]) -> KeepAlives:
     times = [reads[index].microseconds for index in sorted(alive)]
-    gaps = [after - before for before, after in pairwise(times)]
+    gaps = sorted(after - before for before, after in pairwise(times))
     count = sum(alive.values())
-    return KeepAlives(count=count, cadence=round(median(gaps)), longest=max(gaps)) if gaps else KeepAlives(count=count)
+    if not gaps:
+        return KeepAlives(count=count)
+    middle = (gaps[(len(gaps) - 1) // 2] + gaps[len(gaps) // 2]) // 2
+    return KeepAlives(count=count, cadence=middle, longest=gaps[-1])
 
 
 def held_back(reads: Sequence[Read], size: int, first_end: int, events: int) -> int | None:
