@@ -21,7 +21,7 @@ from harness.runs.sending import Allowance
 from harness.runs.taking import take
 from harness.settings import suggestion
 from harness.steps import heard, plan
-from harness.store import folder_of, load, takes
+from harness.store import folder_of, load, providers_of, takes
 from harness.structure import read
 from harness.testing import Quirk, Stream, quirk
 
@@ -81,6 +81,9 @@ def _takes(project: Project, name: str, shape: str) -> list[Path]:
     paths = takes(project.fixtures, name, shape)
     if not paths:
         remedy = f"`harness record {name} --shape {shape}` makes it"
+        known = {*project.providers, *providers_of(project.fixtures)}
+        if name not in known and (near := suggestion(name, known)):
+            failed(f"{project.fixtures / name}: no fixtures of {name}{near}")
         failed(f"{project.fixtures / name}: no fixture of {shape}; {remedy}")
     return paths
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
-from harness.answers import Answer, Expected, judge
-from harness.cases import QUIRKS, Case, with_faults
+from harness.answers import FEATURES, Answer, CaseOutcome, Expected, judge
+from harness.cases import QUIRKS, Case, quirk_cases, with_faults
+from harness.claims import Claims
 from harness.clean import clean_stream as clean_stream
 from harness.clean import well_ended as well_ended
 from harness.compare import compare
@@ -25,10 +28,12 @@ from harness.findings import Finding, Severity, fails
 from harness.message import Message
 from harness.recording import Recording
 from harness.reports.text import finding_lines, one_line
+from harness.runs.check import shown_features, skipped
 from harness.runs.files import open_file
 from harness.shapes import asked_of
 from harness.store import load
 from harness.structure import Reading, Structure, read
+from harness.targets import CallableTarget
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -163,26 +168,73 @@ class Quirk:
         """What `reader`, given the pieces, gets wrong: in short lines, none if it is right.
 
         It returns message JSON or an assistant message, or raises, which is right on a stream that fails or is cut.
-        Returning normally from one of those, without saying so, is wrong.
+        Returning normally from one of those, without saying so, is wrong. Where the reader has attributes `dialects` or
+        `features`, what they leave out is not compared: a quirk that is about that alone skips the test (outside of
+        pytest: no difference). Without `features` they are told by its answers to a few good streams, as for `check`.
         """
+        target = _target_of(reader, self.dialect)
+        if reason := skipped(self._case(), target):
+            return _skip(reason)
         try:
             answer = Answer(state="accepted", value=reader(iter(self.pieces(size))))
         except Exception as exc:
             answer = Answer(state="rejected", reason=one_line(f"{type(exc).__name__}: {exc}"))
-        return list(judge(answer, msgspec.convert(self.expect, Expected)).differences)
+        features = FEATURES if target.claims.features is None else target.claims.features
+        verdict = judge(answer, msgspec.convert(self.expect, Expected), features)
+        if verdict.outcome is not CaseOutcome.RAISED:
+            return list(verdict.differences)
+        odd = f"; what is odd in it: {self.fault}" if self.fault else ""
+        return [f"raised on a stream that ends well: {line}{odd}" for line in verdict.differences]
+
+    def _case(self) -> Case:
+        return Case(
+            name=self.name, recording=Recording(body=self.body, status=200, end="eof", dialect=self.dialect),
+            dialect=self.dialect, expected=msgspec.convert(self.expect, Expected), recovered=self.recovered,
+        )  # fmt: skip
 
     def with_faults(self, *faults: str) -> Quirk:
         """The quirk, broken on purpose (docs/faults.md); `expect` is what our own reader makes of the broken body.
 
         Raises UsageError: a fault that does not exist.
         """
-        whole = Recording(body=self.body, status=200, end="eof", dialect=self.dialect)
-        expected = msgspec.convert(self.expect, Expected)
-        case = Case(name=self.name, recording=whole, dialect=self.dialect, expected=expected, recovered=self.recovered)
-        broken = with_faults(case, [parse_fault(fault) for fault in faults])
+        broken = with_faults(self._case(), [parse_fault(fault) for fault in faults])
         return replace(
             self, body=broken.recording.body, expect=msgspec.to_builtins(broken.expected), recovered=broken.recovered,
         )  # fmt: skip
+
+
+def _target_of(reader: Callable[[Iterator[bytes]], Any], dialect: str) -> CallableTarget:
+    """The reader with what it claims; the features that its answers show where it declares none. Asked once."""
+    try:
+        held = _TARGETS.setdefault(reader, {})
+    except TypeError:  # neither hashable nor weakly held: asked each time
+        held = {}
+    if dialect not in held:
+        target = CallableTarget(reader, claims=Claims())
+        if target.claims.dialects is None:  # whoever gives it a quirk says that it reads that dialect
+            target.claims = msgspec.structs.replace(target.claims, dialects=(dialect,))
+        if target.claims.features is None and dialect in (target.claims.dialects or ()):
+            shown = shown_features(target, _quirk_cases())
+            target.claims = msgspec.structs.replace(target.claims, features=shown, inferred=shown is not None)
+        held[dialect] = target.claims
+    return CallableTarget(reader, claims=held[dialect])
+
+
+_TARGETS: WeakKeyDictionary[Callable[..., Any], dict[str, Claims]] = WeakKeyDictionary()
+
+
+@cache
+def _quirk_cases() -> tuple[Case, ...]:
+    return tuple(quirk_cases())
+
+
+def _skip(reason: str) -> list[str]:
+    """Skip the test that runs; nothing differs where none does."""
+    if "PYTEST_CURRENT_TEST" in os.environ:
+        import pytest
+
+        pytest.skip(reason)
+    return []
 
 
 def quirk(name: str) -> Quirk:

@@ -526,6 +526,7 @@ def test_an_answer_where_the_fixture_failed_is_a_difference(folder: Folder) -> N
         ("@pytest.mark.sse(provder='vllm', shape='text')", "marker sse: unknown 'provder'; did you mean 'provider'?*"),
         ("@pytest.mark.sse('vllm', 'text')", "marker sse: name its values: sse(provider=..., shape=...)"),
         ("@pytest.mark.sse(provider='other', shape='text')", "*other: no fixture of text; `harness record other --sh*"),
+        ("@pytest.mark.sse(provider='vlm', shape='text')", "*vlm: no fixtures of vlm; did you mean 'vllm'?"),
         ("@pytest.mark.sse(provider='../vllm', shape='text')", "'../vllm' cannot name a provider: *"),
     ],
 )

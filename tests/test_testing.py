@@ -132,6 +132,29 @@ def raising(body: Iterator[bytes]) -> Any:
     raise ValueError("the server\x1b failed")
 
 
+def test_what_a_reader_does_not_claim_skips() -> None:
+    def text_only(body: Iterator[bytes]) -> dict[str, Any]:
+        return {"text": "", "terminal": "done"}
+
+    text_only.dialects, text_only.features = ("chat",), ()  # type: ignore[attr-defined]
+    with pytest.raises(pytest.skip.Exception, match="needs tool_calls, which is not claimed"):
+        INTERLEAVED.differences(text_only)
+    with pytest.raises(pytest.skip.Exception, match="dialect anthropic is not claimed"):
+        quirk("089-no-message-stop").differences(text_only)
+    assert quirk("012-multibyte-utf8").differences(text_only) != []
+
+
+def test_what_a_readers_answers_never_hold_is_not_compared() -> None:
+    def short(body: Iterator[bytes]) -> dict[str, Any]:
+        message = msgspec.to_builtins(ours(body))
+        return {name: message[name] for name in ("text", "tool_calls", "terminal")}
+
+    counted = quirk("039-usage-chunk-without-choices")
+    assert counted.expect["usage"]
+    assert counted.differences(short) == []
+    assert counted.differences(lambda body: {**short(body), "usage": None}) != []
+
+
 def test_a_right_reader_has_no_differences() -> None:
     assert INTERLEAVED.differences(ours) == ERROR.differences(ours) == []
 
@@ -143,7 +166,10 @@ def test_a_wrong_one_is_told_what_differs() -> None:
 
 def test_raising_is_right_where_the_stream_fails_and_returning_as_if_it_had_not_is_wrong() -> None:
     assert ERROR.differences(raising) == []
-    assert INTERLEAVED.differences(raising) == ["ValueError: the server\\x1b failed"]
+    assert INTERLEAVED.differences(raising) == [
+        "raised on a stream that ends well: ValueError: the server\\x1b failed; what is odd in it: "
+        "argument fragments of two calls interleaved (clean)"
+    ]
     (line,) = ERROR.differences(lambda body: {"role": "assistant", "content": "Hel"})
     assert line == "returned normally, but the stream has an error"
 
