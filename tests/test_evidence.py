@@ -484,7 +484,7 @@ def test_every_form_of_the_report_has_the_clients_and_the_drop(folder: Path) -> 
     assert "\n  NEGOTIABLE end.marker-missing (fatal, but the declared clients read it right)\n" in done.out
     markdown, page, junit = ((folder / f"a.{form}").read_text("utf-8") for form in ("md", "html", "xml"))
     assert "\n- client right-machine" in markdown
-    assert "` end.marker-missing ` (fatal, but the declared clients read it right)" in markdown
+    assert "`end.marker-missing` (fatal, but the declared clients read it right)" in markdown
     assert line in page
     assert "fatal, but the declared clients read it right." in page
     assert "(fatal, but the declared clients read it right)" in junit
