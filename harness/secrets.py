@@ -19,6 +19,8 @@ from harness.errors import SecretFound
 # Shorter values are no keys ("none", "EMPTY", "ollama": what local servers are given) and occur in ordinary answers.
 MIN_LENGTH = 8
 MASK = "***"
+# What encoders of JSON escape so that it can stand in HTML: .NET all of these, in upper case, base64's plus among them.
+_HTML_UNSAFE = re.compile(rb"[+&<>'`]")
 _WHAT = (
     "the value of a key, or another value from the environment: refused, nothing of it was kept; "
     "keep the server from sending it back, or change the value"
@@ -41,7 +43,14 @@ def forms_of(secrets: Iterable[str]) -> tuple[bytes, ...]:
             escaped = json.dumps(value, ensure_ascii=ascii_only)[1:-1].encode("utf-8", "surrogateescape")
             twice = escaped.replace(b"\\", b"\\\\").replace(b'"', b'\\"')  # arguments are JSON in a JSON string
             forms |= {escaped, escaped.replace(b"/", b"\\/"), twice}
+            forms |= _escaped_for_html(escaped)
     return tuple(sorted(forms, key=lambda form: (-len(form), form)))
+
+
+def _escaped_for_html(escaped: bytes) -> set[bytes]:
+    upper = _HTML_UNSAFE.sub(lambda match: b"\\u00%02X" % ord(match[0]), escaped)
+    lower = _HTML_UNSAFE.sub(lambda match: b"\\u00%02x" % ord(match[0]), escaped)
+    return {upper, lower}
 
 
 def _base64(raw: bytes) -> Iterable[bytes]:

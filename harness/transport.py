@@ -89,7 +89,7 @@ def client_for(endpoint: Endpoint, limits: httpx.Limits | None = None) -> httpx.
             timeout=httpx.Timeout(None, connect=endpoint.timeouts.connect),
         )
     except (ValueError, ImportError, httpx.InvalidURL) as exc:
-        why = masked(_one_line(exc), endpoint.secrets)
+        why = _one_line(exc, endpoint)
         raise UsageError(f"the proxy variables of the environment cannot be used: {why}") from exc
 
 
@@ -126,7 +126,7 @@ def body_end(error: httpx.TransportError) -> str:
 def no_response(endpoint: Endpoint, error: httpx.TransportError) -> HarnessError:
     """What to raise when this error came instead of a response."""
     name, reason, causes = type(error).__name__, _of_class(error, NO_RESPONSE), list(_causes(error))
-    why = next(filter(None, map(_system_says, causes)), None) or _one_line(error)
+    why = next(filter(None, map(_system_says, causes)), None) or _one_line(error, endpoint)
     refused = next((exc for exc in causes if isinstance(exc, ssl.SSLError)), None)
     if str(error).startswith(_NOTHING):
         reason = "cut"
@@ -200,5 +200,6 @@ def _system_says(error: BaseException) -> str | None:
     return error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno)
 
 
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+def _one_line(error: BaseException, endpoint: Endpoint) -> str:
+    """What the error says, without secrets: masked before it is cut, as of a secret that is cut no mask is left."""
+    return " ".join(masked(str(error), endpoint.secrets).split())[:200] or type(error).__name__

@@ -640,6 +640,21 @@ def test_a_key_in_a_kept_header_is_refused() -> None:
         recorded(SSE + f"Server: proxy {KEY}\r\n\r\n".encode() + BODY, secrets=(KEY,))
 
 
+@pytest.mark.parametrize("escape", ["\\u002B", "\\u002b"])
+def test_a_key_that_an_encoder_escaped_for_html_is_refused(escape: str) -> None:
+    key = "abcdefgh+ijkl/mnop"
+    with pytest.raises(SecretFound):
+        recorded(SSE + b"\r\n" + b'data: {"echo": "' + key.replace("+", escape).encode() + b'"}\n\n', secrets=(key,))
+
+
+def test_an_error_that_quotes_the_server_is_masked_before_it_is_cut() -> None:
+    for before in range(140, 200, 7):
+        with Server(sends(b"x" * before + KEY.encode() + b"\r\n\r\n")) as server:
+            with pytest.raises(RecordingError) as caught:
+                record(endpoint(server, secrets=(KEY,)))
+            assert KEY[:6] not in str(caught.value)
+
+
 def test_a_key_in_the_request_is_masked() -> None:
     with Server(sends(SSE + b"\r\n" + BODY)) as server:
         sent = json.dumps({"user": KEY, "deep": [f"x {KEY} y"]}).encode()
