@@ -22,7 +22,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """One request as it goes out. `headers` hold the credentials; `secrets` are all values that may reach no file.
 
     `body` is sent byte for byte. `verify` is true, false, or the path of a CA file. `retries` counts further attempts
-    after a 429 or 503. `provider`, `shape` and `shape_sha256` are for messages and the sidecar only.
+    after a 429 or 503. `read_rate`, bytes a second, makes the client a slow one. `provider`, `shape` and `shape_sha256`
+    are for messages and the sidecar only.
     """
 
     url: str
@@ -34,6 +35,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     timeouts: Timeouts = Timeouts()
     max_body: int = MAX_BODY
     retries: int = 2
+    read_rate: int | None = None
     dialect: str | None = None
     provider: str = ""
     shape: str | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
@@ -42,6 +43,7 @@ KEPT_HEADERS = (
     "server",
 )  # fmt: skip
 RETRY_STATUS = (429, 503)
+SLOW_BUFFER = 4096  # bytes that the kernel takes in for a slow reader, at least; it rounds up as it likes
 _GRACE = 0.1  # seconds: a look at the clock that is later than this was late for reasons of our own
 
 # A line that makes an event: `data` with a value, or a JSON object (NDJSON). A missing blank line after it is a fault
@@ -178,7 +180,7 @@ class _Attempt:
         endpoint, watch = self.endpoint, self._watch
         try:
             async with client_for(endpoint) as client:
-                request = request_for(endpoint, client, watch.trace)
+                request = request_for(endpoint, client, self._trace)
                 async with asyncio.timeout(None) as watch.scope:
                     watch.start()
                     response = await client.send(request, stream=True)
@@ -206,12 +208,21 @@ class _Attempt:
             watch.stop()
         return None
 
+    async def _trace(self, name: str, info: Any) -> None:
+        rate = self.endpoint.read_rate
+        if rate is not None and name.endswith("connect_tcp.complete"):
+            # What the kernel takes in for us the server has got rid of: no more than we read in a second.
+            size = min(max(rate, SLOW_BUFFER), 16 * SLOW_BUFFER)
+            info["return_value"].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+        await self._watch.trace(name, info)
+
     async def _read(self, response: httpx.Response) -> None:
         """Read the body to its end. This is where the time goes, so little is done per piece."""
         clock, sink, watch, limit, sent = self.clock, self.sink, self._watch, self.endpoint.max_body, self._watch.sent
         add_piece, add_read, completes_event = self._body.append, self._reads.append, _Lines().completes_event
         decoder = self.decoder = decoder_for(self.headers.get("content-encoding"))
         size = coded = 0
+        rate, began = self.endpoint.read_rate, clock()
         async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_raw())) as pieces:
             async for piece in pieces:
                 now = clock()
@@ -234,6 +245,8 @@ class _Attempt:
                     return
                 if completes_event(piece):
                     watch.event(now)
+                if rate is not None:
+                    await watch.wait(began + size / rate - clock())
         self.end = "eof" if decoder is None or decoder.whole else "cut"
 
     def recording(self) -> Recording:
@@ -260,6 +273,7 @@ class _Attempt:
             provenance=Provenance(
                 kind="recorded", date=self._date.strftime("%Y-%m-%dT%H:%M:%SZ"), tool=f"sse-harness {__version__}",
                 server=self.headers.get("server"),
+                origin=f"read at {endpoint.read_rate} bytes a second" if endpoint.read_rate is not None else None,
             ),
         )  # fmt: skip
 
@@ -291,6 +305,8 @@ class _Watch:
         self._last_event: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._planned = 0.0
+        self._waiting = False  # on purpose: only the total counts
+        self._waited = 0.0
 
     async def trace(self, name: str, _info: object) -> None:
         """httpcore's account of the connection: the request counts as sent when its last byte has left."""
@@ -304,6 +320,17 @@ class _Watch:
         if first:
             self.start()  # the idle timeout may be due before the one that was planned
 
+    async def wait(self, seconds: float) -> None:
+        """Wait on purpose. No silence of the server's, so what is due to it moves; the total does not."""
+        if seconds <= 0:
+            return
+        start, self._waiting = self._clock(), True  # the next look, which is planned, sees that more is due later
+        await asyncio.sleep(seconds)
+        waited, self._waiting = self._clock() - start, False
+        self._waited += waited
+        if self._last_event is not None:
+            self._last_event += waited
+
     def start(self) -> None:
         """Plan the next look. Never at once: what has come since, while the sink took its time, is read first."""
         self._plan(max(self._next()[1] - self._clock(), _GRACE))
@@ -316,10 +343,13 @@ class _Watch:
     def _next(self) -> tuple[str, float]:
         """The timeout that is due next, and when."""
         total = ("timeout:total", self._started + self._timeouts.total)
+        if self._waiting:
+            return total
         if self._last_event is not None:
             return min(total, ("timeout:idle", self._last_event + self._timeouts.idle), key=_second)
         if self._sent:
-            return min(total, ("timeout:first-event", self.sent + self._timeouts.first_event), key=_second)
+            due = self.sent + self._waited + self._timeouts.first_event
+            return min(total, ("timeout:first-event", due), key=_second)
         return total
 
     def _plan(self, seconds: float) -> None:

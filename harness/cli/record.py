@@ -17,12 +17,14 @@ from harness.runs.recording import record_provider
 @click.option("--shape", "shapes", multiple=True, metavar="SHAPE", help="Only this shape; may be given again.")
 @click.option("--takes", type=click.IntRange(1, 50), default=1, show_default=True, help="Takes of each shape.")
 @click.option("--replace", is_flag=True, help="Replace a fixture even if its structure differs.")
+@click.option("--read-rate", type=click.IntRange(1, 10**9), metavar="BYTES",
+              help="Read so many bytes a second, to see what the server does to a slow reader.")  # fmt: skip
 @config_option
 @json_option
 @click.pass_context
 def record(
     ctx: click.Context, providers: tuple[str, ...], shapes: tuple[str, ...], takes: int, replace: bool,
-    config: Path | None, as_json: bool,
+    read_rate: int | None, config: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Record an endpoint's streams as fixtures: the four canonical shapes, or those named.
 
@@ -31,6 +33,7 @@ def record(
     \b
     harness record openai
     harness record openai --shape text --takes 3
+    harness record openai --shape text --read-rate 500
     """
     project = project_here(config)
     for name in providers:
@@ -38,7 +41,8 @@ def record(
     bad = []
     for name in providers:
         for result in record_provider(
-            project, name, shapes=shapes, takes=takes, replace=replace, environ=os.environ, say=progress
+            project, name, shapes=shapes, takes=takes, replace=replace, environ=os.environ, say=progress,
+            read_rate=read_rate,
         ):  # fmt: skip
             if as_json:
                 say_json(result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace as replaced
 from functools import partial
 from pathlib import Path
 
@@ -31,17 +32,19 @@ class Recorded(msgspec.Struct, kw_only=True):
 
 def record_provider(
     project: Project, name: str, *, shapes: Sequence[str] = (), takes: int = 1, replace: bool = False,
-    environ: Mapping[str, str], say: Say,
+    environ: Mapping[str, str], say: Say, read_rate: int | None = None,
 ) -> list[Recorded]:  # fmt: skip
     """Record the shapes (the canonical four by default) of a provider, as many at a time as its entry says.
 
-    A bad take never replaces a fixture, nor does one whose structure differs, unless `replace` says so. Raises
-    UsageError and ConfigError before anything is sent.
+    With a `read_rate`, bytes a second, the answers are read slowly. A bad take never replaces a fixture, nor does one
+    whose structure differs, unless `replace` says so. Raises UsageError and ConfigError before anything is sent.
     """
     provider = project.provider(name)
     wanted = list(shapes) or canonical(project, provider)
     resolved = provider.resolve(environ)
-    prepared = {shape: request_for(project, provider, resolved, shape) for shape in wanted}
+    prepared = {
+        shape: _slowed(request_for(project, provider, resolved, shape), read_rate) for shape in wanted
+    }  # fmt: skip
     allowance = Allowance(provider)
 
     def record_shape(shape: str) -> list[Recorded]:
@@ -53,6 +56,10 @@ def record_provider(
     alone = [number for number, request in enumerate(prepared.values()) if request.concurrent > 1]
     jobs = [partial(record_shape, shape) for shape in prepared]
     return [result for results in in_order(jobs, provider.parallel, allowance, alone) for result in results]
+
+
+def _slowed(prepared: Prepared, rate: int | None) -> Prepared:
+    return replaced(prepared, endpoint=msgspec.structs.replace(prepared.endpoint, read_rate=rate))
 
 
 def _record(
@@ -86,10 +93,16 @@ def canonical(project: Project, provider: Provider) -> list[str]:
     return wanted
 
 
+def _slowly(found: Take) -> str:
+    """That it was read slowly, if it was: then that may be why it ended."""
+    origin = found.recording.provenance.origin if found.recording.provenance is not None else None
+    return f" ({origin})" if origin else ""
+
+
 def _not_good(found: Take) -> str:
     """Why a take cannot be a fixture, "" if it can: not ended by itself, or its shape was not exercised."""
     if found.recording.end != "eof":
-        return f"the stream ended as {found.recording.end}"
+        return f"the stream ended as {found.recording.end}{_slowly(found)}"
     if found.unmeasured:
         return found.unmeasured
     failed = found.result == "error"
