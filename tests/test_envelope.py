@@ -224,7 +224,11 @@ def test_samples_that_are_all_alike_say_so(folder: Path) -> None:
         configure(folder, server.url)
         shape = shape_of(gate("vllm", "--samples", 2, "--json"))
         assert {finding["message"].rpartition(" (")[2] for finding in shape["findings"]} == {"in 2 of 2 samples)"}
-        assert "sample" not in gate("vllm", "--json").out
+        found = gate("vllm", "--json").one
+        assert not any("sample" in finding["message"] for finding in found["shapes"][0]["findings"])
+        assert "how much the candidate varies: one sample only of text" in found["not_covered"]
+        several = gate("vllm", "--json", "--samples", 2).one["not_covered"]
+        assert not any(line.startswith("how much the candidate varies") for line in several)
 
 
 def test_of_several_severities_the_worst_is_told(folder: Path) -> None:

@@ -237,6 +237,9 @@ def _not_covered(project: Project, baseline: str, results: Sequence[ShapeResult]
     single = [shape for shape in sorted(run) if len(takes(project.fixtures, baseline, shape)) == 1]
     if single:
         out.append(f"how much the baseline varies: one take only of {', '.join(single)}")
+    once = sorted(result.shape for result in results if result.takes == 1)
+    if once:
+        out.append(f"how much the candidate varies: one sample only of {', '.join(once)}")
     out.append("wording, quality and speed of the answers")
     return out
 
