@@ -613,6 +613,8 @@ def test_the_bodies_of_recordings_without_a_sidecar_are_streams_too(folder: Fold
 
 DOCS = (FIXTURES.parent / "docs" / "pytest.md").read_text("utf-8")
 MY_AGENT = """
+import msgspec
+
 from harness import reduce
 from harness.detect import detect
 
@@ -622,7 +624,7 @@ def accumulate(pieces):
         dialect = detect(body)
     except Exception:
         dialect = "chat"
-    return reduce(body, dialect).message()
+    return msgspec.to_builtins(reduce(body, dialect).message())
 """
 
 
