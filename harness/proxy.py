@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import msgspec
@@ -142,7 +142,7 @@ class Proxy(LoopbackServer):
         finally:
             writer.close()
             if exchange is not None:
-                await exchange.end()
+                await _whole(exchange.end())
             if self._watch is not None and forwarded.method:
                 self._watch(forwarded)
 
@@ -344,6 +344,16 @@ class _Exchange:
             abort(self.writer)
         else:
             self.writer.close()  # without the end of the body
+
+
+async def _whole(work: Coroutine[Any, Any, None]) -> None:
+    """Await it to its end, even if this task is cancelled meanwhile: a stream that has ended is kept all the same."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
 
 
 async def _answer(writer: asyncio.StreamWriter, forwarded: Forwarded, status: int, message: str) -> None:
