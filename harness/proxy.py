@@ -141,10 +141,12 @@ class Proxy(LoopbackServer):
             raise
         finally:
             writer.close()
-            if exchange is not None:
-                await _whole(exchange.end())
-            if self._watch is not None and forwarded.method:
-                self._watch(forwarded)
+            try:
+                if exchange is not None:
+                    await _whole(exchange.end())
+            finally:
+                if self._watch is not None and forwarded.method:
+                    self._watch(forwarded)
 
     def url_of(self, request: Request) -> str:
         """Where the request goes: the provider's base_url stands for the path that `base_url` here has."""

@@ -395,6 +395,18 @@ def test_many_streams_at_once_are_kept_apart(tmp_path: Path) -> None:
     assert set(found.kept()) == {"text.sse", *(f"text.{take}.sse" for take in range(2, 41))}
 
 
+def test_what_has_ended_is_kept_although_the_server_is_stopped(tmp_path: Path) -> None:
+    with Replay(FIXTURES / "vllm") as server, running(tmp_path, server.base_url) as found:
+
+        async def all_of_them() -> None:
+            async with httpx.AsyncClient(base_url=found.proxy.base_url, timeout=20) as client:
+                await asyncio.gather(*(client.post("/chat/completions", json=HELLO) for _ in range(20)))
+
+        asyncio.run(all_of_them())
+    assert [exchange.outcome for exchange in found.told] == ["completed"] * 20
+    assert len(found.kept()) == 20
+
+
 # -- what is kept --------------------------------------------------------------------------------------------------
 
 
