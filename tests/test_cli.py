@@ -578,12 +578,31 @@ def test_nobody_on_stderr_changes_no_result() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_full_disk_is_said_in_one_line() -> None:
+@pytest.mark.parametrize("argument", ["rules", "--help", "--version"])
+def test_a_full_disk_is_said_in_one_line(argument: str) -> None:
     with open("/dev/full", "wb") as full:
-        done = subprocess.run([*COMMAND, "rules"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run([*COMMAND, argument], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (
         2, "harness: standard output cannot be written: No space left on device; check the disk or device\n"
     )  # fmt: skip
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_under_stderr_changes_no_result() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*COMMAND, "show", "missing.sse"], stdout=subprocess.PIPE, stderr=full, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["rules"], 0), (["show", str(TEXT)], 0), (["show", "missing"], 2)])
+@pytest.mark.parametrize("streams", [(1,), (2,), (0, 1, 2)], ids=str)
+def test_closed_streams_change_no_result(arguments: list[str], code: int, streams: tuple[int, ...]) -> None:
+    closing = "import os, sys\nfor number in map(int, sys.argv[1].split()): os.close(number)\n"
+    command = [sys.executable, "-c", closing + "os.execv(sys.argv[2], sys.argv[2:])", " ".join(map(str, streams))]
+    done = subprocess.run([*command, *COMMAND, *arguments], capture_output=True, check=False)
+    assert done.returncode == code
+    assert bool(done.stderr) == (code == 2 and 2 not in streams)
+    assert bool(done.stdout) == (code == 0 and 1 not in streams)
 
 
 def test_a_bug_is_exit_4_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command line; return the exit code."""
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -104,24 +105,36 @@ def run(arguments: list[str]) -> int:
         return _fail("; ".join(["interrupted", *getattr(exc, "__notes__", ())]), Exit.INTERRUPTED)
     except HarnessError as exc:
         return _fail(str(exc), exc.exit_code)
-    except BrokenPipeError as exc:
+    except OSError as exc:
         # The reader of our results has gone, which is no failure. Any other pipe is for those who write to it.
-        return Exit.CONFORMS if _reader_has_gone() else _bug(exc)
+        problem = _output_problem() if exc.filename is None else None
+        if problem is None:
+            return _bug(exc)
+        if isinstance(problem, BrokenPipeError):
+            return Exit.CONFORMS
+        return _fail(f"standard output cannot be written: {problem.strerror}; check the disk or device", Exit.USAGE)
     except Exception as exc:
         return _bug(exc)
 
 
-def _reader_has_gone() -> bool:
-    """Whether stdout is a closed pipe; if so, what is still buffered for it goes nowhere when we exit."""
+def _open_streams() -> None:
+    """Give those that were closed by whoever started us a place: else the next file opened takes their numbers."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (stays open to the end)
+
+
+def _output_problem() -> OSError | None:
+    """Why stdout cannot be written, if so; then what is still buffered for it goes nowhere when we exit."""
     try:
         sys.stdout.write("\n")  # flushing alone says nothing: what could not be written is no longer there
         sys.stdout.flush()
-    except OSError:
+    except OSError as exc:
         from harness.cli.common import drop_output
 
         drop_output()
-        return True
-    return False
+        return exc
+    return None
 
 
 def _bug(exc: Exception) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
@@ -83,14 +83,16 @@ def progress(text: str) -> None:
 
 def complain(text: str, where: str = "harness") -> None:
     """A warning or failure, on one line of stderr."""
-    with suppress(BrokenPipeError):  # nobody listens, which changes no result
+    try:
         click.echo(f"{where}: {one_line(text)}", err=True)
+    except OSError:  # nobody listens, or the disk is full, which changes no result
+        drop_output(sys.stderr)
 
 
-def drop_output() -> None:
-    """What is still buffered for stdout goes nowhere: nobody can take it."""
-    with suppress(OSError):  # a stdout that is no file
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def drop_output(stream: TextIO | None = None) -> None:
+    """What is still buffered for stdout, or the stream given, goes nowhere: nobody can take it."""
+    with suppress(OSError):  # a stream that is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())
 
 
 def _out(text: str | bytes) -> None:
