@@ -8,6 +8,7 @@ that copes without the library would not see that it is missing.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
@@ -18,6 +19,11 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = ("fixtures", "requests")
 
 pytest_plugins = ["pytester"]
+
+# A run started in the background may have been told to ignore Ctrl-C, and so would every process that tests start and
+# interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class _NoData(FileFinder):
