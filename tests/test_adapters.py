@@ -190,7 +190,7 @@ def test_claims_narrow_what_an_sdk_reads_and_cannot_widen_it() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"package": "no-such-package-here"}, r"sdk:x: no-such-package-here is not installed; .*pip install '\.\[sdk\]'"),
+        ({"package": "no-such-package-here"}, r"sdk:x: no-such-package-here is not installed; .*'\.\[sdk\]'"),
         ({"language": "node", "package": "no-such"}, "sdk:x: no-such is not installed; .*`npm ci` in tools/node"),
         ({"package": "pytest", "module": "no_such"}, "sdk:x: cannot be imported"),
     ],
