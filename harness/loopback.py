@@ -20,6 +20,7 @@ from harness.http1 import HEAD_LIMIT
 
 HOST = "127.0.0.1"
 BACKLOG = 1024  # connections that may wait to be accepted: a thousand clients may come at once
+ACCEPTING = 8  # turns of the loop after which a connection that is just being accepted has got here; it takes 3
 LINGER = 2.0  # seconds between the end of our side and of the connection, if the client does not close its own
 
 
@@ -92,6 +93,11 @@ class LoopbackServer:
         try:
             await self._stop.wait()
         finally:
+            # A server that is closed forgets the connections it is just accepting: so it stops accepting first.
+            with suppress(NotImplementedError):  # on Windows
+                self._loop.remove_reader(self._socket)
+            for _ in range(ACCEPTING):
+                await asyncio.sleep(0)
             server.close()
             # Those that have not had their first turn hold a connection too.
             for task, writer in self._open.items():

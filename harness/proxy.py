@@ -39,7 +39,7 @@ _HOP = frozenset((
     "transfer-encoding", "upgrade", "alt-svc",
 ))  # fmt: skip
 _CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
-_OURS = ("host", "accept-encoding", "expect", "x-harness-shape", *_CREDENTIALS)
+_OURS = ("host", "accept-encoding", "expect", *_CREDENTIALS)
 _KEY_IN_QUERY = ("key", "api_key", "api-key")
 
 
@@ -185,7 +185,8 @@ class Proxy(LoopbackServer):
 
     def secrets_of(self, request: Request) -> tuple[str, ...]:
         """The values of this exchange that may reach no file: the provider's, and the application's credentials."""
-        given = [request.headers.get(name, "") for name in (*_CREDENTIALS, self._auth or "", "cookie")]
+        given = [request.headers.get(name, "") for name in (*_CREDENTIALS, self._auth or "")]
+        given += [pair.partition("=")[2] for pair in request.headers.get("cookie", "").split(";")]
         query = urlsplit(request.target).query
         given += [value for name, value in parse_qsl(query) if name.lower() in _KEY_IN_QUERY]
         return (*self.resolved.secrets, *(value for value in given if forms_of([value])))

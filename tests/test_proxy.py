@@ -508,13 +508,15 @@ def test_a_stream_that_holds_a_key_passes_and_is_not_kept(tmp_path: Path, secret
 
 def test_keys_in_a_request_are_masked_and_a_key_in_a_header_refused(tmp_path: Path) -> None:
     with before(tmp_path, chunked(*EVENTS)) as (found, server):
-        asked = {**HELLO, "messages": [{"role": "user", "content": f"my key is {CLIENT_KEY}, and {KEY}"}]}
-        found.client.post("/chat/completions?key=QUERYKEY-12345", json=asked)
+        said = f"my key is {CLIENT_KEY}, and {KEY}, and COOKIE-12345, and QUERYKEY-12345"
+        asked = {**HELLO, "messages": [{"role": "user", "content": said}]}
+        cookie = {"cookie": "a=1; session=COOKIE-12345"}
+        found.client.post("/chat/completions?key=QUERYKEY-12345", json=asked, headers=cookie)
         found.last()
         assert KEY.encode() in server.requests[0].partition(b"\r\n\r\n")[2]  # the request is not changed
     recording = load(tmp_path / "fixtures" / "up" / "text.sse").recording
     assert recording.request is not None
-    assert recording.request.body["messages"][0]["content"] == "my key is ***, and ***"
+    assert recording.request.body["messages"][0]["content"] == "my key is ***, and ***, and ***, and ***"
     script = chunked(*EVENTS)
     assert isinstance(script[0], bytes)
     script[0] = script[0].replace(b"connection: close", b"server: " + KEY.encode())
