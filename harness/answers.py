@@ -160,6 +160,16 @@ def _says_so(message: Mapping[str, Any]) -> bool:
 
 def _reading(value: Any) -> _Reading:
     """The answer in one form, whatever form it came in. Raises _NoMessage."""
+    try:
+        return _read(value)
+    except _NoMessage:
+        raise
+    except Exception as exc:  # an object of the target's own: whatever it does, it is no message
+        text = f"returned a {type(value).__name__} that cannot be read: {type(exc).__name__}"
+        raise _NoMessage(text) from exc
+
+
+def _read(value: Any) -> _Reading:
     history: Any = None
     if isinstance(value, tuple) and len(value) == 2:
         value, history = value

@@ -72,11 +72,15 @@ def decode_tolerant(data: bytes) -> tuple[Any, str]:
 
 
 def as_text(value: Any) -> str:
-    """A decoded JSON value as compact JSON text, non-ASCII kept."""
+    """A decoded JSON value as compact JSON text, non-ASCII kept; of any other value, text that shows something of it."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, RecursionError, TypeError):
+        pass
+    try:
         return reprlib.repr(value)  # bounded in depth: repr would raise again
+    except ValueError:  # an integer with more digits than Python writes
+        return f"<{type(value).__name__}>"
 
 
 # Characters that JSON lets stand as they are and that a terminal obeys or a reader cannot see: DEL and C1 controls,

@@ -165,7 +165,10 @@ def _interrupt(thread: threading.Thread) -> None:
 
 
 def _reason(exc: BaseException) -> str:
-    text = " ".join(str(exc).split())
+    try:
+        text = " ".join(str(exc).split())
+    except Exception:  # an exception of the target's own, which cannot say what it is
+        text = ""
     return f"{type(exc).__name__}: {text}"[:REASON_LENGTH] if text else type(exc).__name__
 
 

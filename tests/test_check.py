@@ -190,9 +190,17 @@ class Dumped:
         return self.value
 
 
+class Barred(dict[str, Any]):
+    """An answer that lets nobody look at it."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        raise LookupError(key)
+
+
 @pytest.mark.parametrize(
     ("value", "says"),
     [
+        (Barred(text="Hi"), "returned a Barred that cannot be read: LookupError"),
         (None, "returned null: return message JSON or an assistant message"),
         ("Hello", 'returned "Hello"'),
         (iter([]), "returned list_iterator"),
@@ -364,6 +372,11 @@ def test_no_answer_makes_judging_raise(value: Any) -> None:
     for want in (WANTED, Expected(terminal="error")):
         verdict = judge(Answer(state="accepted", value=value), want)
         assert verdict.outcome.good or verdict.differences
+
+
+def test_numbers_too_long_to_be_written_are_told_by_their_kind() -> None:
+    verdict = judge(Answer(state="accepted", value={"text": 10**5000}), Expected(text="Hi", terminal="done"))
+    assert verdict.differences[0] == 'text: <int> is not "Hi"'
 
 
 def test_a_finish_that_is_a_failure_may_be_raised() -> None:

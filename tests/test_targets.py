@@ -37,6 +37,18 @@ def test_a_callable_is_given_the_pieces() -> None:
     assert found.claims == Claims()
 
 
+def test_an_exception_that_cannot_be_written_is_a_rejection_all_the_same() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    def target(pieces: Iterable[bytes]) -> None:
+        raise Mute
+
+    answer = CallableTarget(target).run(trial())
+    assert (answer.state, answer.reason) == ("rejected", "Mute")
+
+
 def test_a_callable_may_ask_for_the_dialect_and_for_payloads() -> None:
     def target(payloads: Iterable[Any], dialect: str) -> dict[str, Any]:
         return {"text": json.dumps([*payloads, dialect])}
