@@ -72,7 +72,7 @@ def decode_tolerant(data: bytes) -> tuple[Any, str]:
 
 
 def as_text(value: Any) -> str:
-    """A decoded JSON value as compact JSON text, non-ASCII kept; of any other value, text that shows something of it."""
+    """A decoded JSON value as compact JSON text, non-ASCII kept; of any other value, text that shows some of it."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, RecursionError, TypeError):
