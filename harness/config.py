@@ -29,7 +29,7 @@ from harness.providers import (
 )
 from harness.settings import Place, load_settings, suggestion
 from harness.shapes import SHAPES
-from harness.store import valid_name
+from harness.store import providers_of, valid_name
 from harness.timing import Thresholds
 
 __all__ = [
@@ -118,21 +118,25 @@ def load_project(config: Path | None, cwd: Path) -> Project:
     if found is None:
         raise top.error("`providers:` is missing; under it stand names, and under each an endpoint")
     providers = {}
-    for name, place in found.members().items():
+    entries = found.members()
+    for name, place in entries.items():
         if not valid_name(name):
             raise place.error("a provider's name has only a-z, 0-9 and -, as it becomes a folder under fixtures/")
-        providers[name] = _Reader(name, place, path.parent).provider()
+        providers[name] = _Reader(name, place, path.parent, tuple(entries)).provider()
     return Project(root=path.parent, config=path, file=shown, providers=providers)
 
 
 class _Reader:
-    """Reads one provider. `members` are its values, by key; keys nobody knows are refused."""
+    """Reads one provider. `members` are its values, by key; keys nobody knows are refused.
 
-    def __init__(self, name: str, place: Place, root: Path) -> None:
+    `names` are those of all providers.
+    """
+
+    def __init__(self, name: str, place: Place, root: Path, names: tuple[str, ...]) -> None:
         for key, value in place.members().items():
             if _KEY_MEMBER.fullmatch(key):
                 raise value.error("keys come from the environment only; write `api_key_env: NAME_OF_THE_VARIABLE`")
-        self.name, self.place, self.root = name, place, root
+        self.name, self.place, self.root, self.names = name, place, root, names
         self.members = place.members(_KEYS)
         for key in _NEEDED:
             if key not in self.members:
@@ -289,7 +293,7 @@ class _Reader:
         )
 
     def _acceptance(self, place: Place) -> Acceptance:
-        members = place.members(("rule", "reason", "shape", "path", "until", "severity"))
+        members = place.members(("rule", "reason", "shape", "path", "until", "severity", "owner", "baseline"))
         for key in ("rule", "reason"):
             if key not in members:
                 raise place.error(f"`{key}:` is missing; an acceptance names a rule and says why")
@@ -304,7 +308,21 @@ class _Reader:
             path=members["path"].text() if "path" in members else None,
             until=members["until"].day() if "until" in members else None,
             severity=Severity(severity) if severity else None,
+            owner=members["owner"].text() if "owner" in members else None,
+            baseline=self._baseline(members["baseline"]) if "baseline" in members else None,
         )  # fmt: skip
+
+    def _baseline(self, place: Place) -> str:
+        """A provider that a gate can have as its baseline: it has an entry, or fixtures alone."""
+        name = place.text()
+        if name in self.names:
+            return name
+        known = list(dict.fromkeys([*self.names, *providers_of(self.root / "fixtures")]))
+        if name not in known:
+            near = suggestion(name, known) or ";"
+            problem = f"no provider {name!r}{near} there are: {', '.join(known)}"
+            raise place.error(f"{problem}; a baseline has an entry here, or a folder under fixtures/")
+        return name
 
     def _clients(self) -> tuple[str, ...]:
         entries = self.members["clients"].entries() if "clients" in self.members else []

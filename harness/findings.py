@@ -55,10 +55,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a finding is tolerated, and until when (ISO date or null)."""
+    """Why a finding is tolerated, until when (ISO date or null), and who answers for it (null: nobody is named)."""
 
     reason: str
     until: str | None = None
+    owner: str | None = None
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,11 +116,16 @@ class ShapeResult(msgspec.Struct, kw_only=True):
 
 
 class AcceptanceUse(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one `accept:` entry in this run. `shape` is null when it applies to all."""
+    """What became of one `accept:` entry in this run. `shape` and `baseline` are null when it applies to all.
+
+    An entry that is bound to another baseline is none of this run's.
+    """
 
     rule: str
     shape: str | None
     state: Literal["used", "stale", "expired"]
+    owner: str | None = None
+    baseline: str | None = None
 
 
 class Report(msgspec.Struct, kw_only=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
+from typing import Literal
 
 import msgspec
 
@@ -17,6 +18,11 @@ from harness.config import Acceptance
 from harness.findings import AcceptanceUse, Accepted, Finding, Outcome, Severity, ShapeResult
 
 _MEASURED = (Outcome.CONFORMS, Outcome.DIFFERS)
+
+
+def against(entries: Iterable[Acceptance], baseline: str) -> list[Acceptance]:
+    """The entries that count in a gate against this baseline. The others are neither used, stale nor expired there."""
+    return [entry for entry in entries if entry.baseline in (None, baseline)]
 
 
 def matches(acceptance: Acceptance, finding: Finding, shape: str) -> bool:
@@ -47,7 +53,8 @@ def accept(findings: Iterable[Finding], shape: str, entries: Sequence[Acceptance
         entry = next((entry for entry in entries if applies(entry, finding, shape, today)), None)
         if entry is not None:
             until = entry.until.isoformat() if entry.until else None
-            finding = msgspec.structs.replace(finding, accepted=Accepted(reason=entry.reason, until=until))
+            accepted = Accepted(reason=entry.reason, until=until, owner=entry.owner)
+            finding = msgspec.structs.replace(finding, accepted=accepted)
         out.append(finding)
     return out
 
@@ -58,9 +65,11 @@ def refused(findings: Iterable[Finding], shape: str, entries: Sequence[Acceptanc
     for finding in findings:
         if finding.accepted is not None or finding.severity is not Severity.FATAL:
             continue
-        if any(matches(entry, finding, shape) and not expired(entry, today) for entry in entries):
-            out.append(f"an acceptance names {finding.rule}, but a fatal finding is tolerated only by one that says "
-                       "severity: fatal and until")  # fmt: skip
+        entry = next((e for e in entries if matches(e, finding, shape) and not expired(e, today)), None)
+        if entry is not None:
+            owner = f" (owner {entry.owner})" if entry.owner else ""
+            out.append(f"an acceptance{owner} names {finding.rule}, but a fatal finding is tolerated only by one that "
+                       "says severity: fatal and until")  # fmt: skip
     return out
 
 
@@ -80,14 +89,20 @@ def judge(
             and (entry.shape is None or fnmatchcase(result.shape, entry.shape))
         ]  # fmt: skip
         occurred = any(matches(entry, finding, result.shape) for result in about for finding in result.findings)
+        state: Literal["used", "stale", "expired"]
         if expired(entry, today):
-            uses.append(AcceptanceUse(rule=entry.rule, shape=entry.shape, state="expired"))
+            state = "expired"
         elif occurred:
-            uses.append(AcceptanceUse(rule=entry.rule, shape=entry.shape, state="used"))
+            state = "used"
         elif any(entry.shape is None or fnmatchcase(shape, entry.shape) for shape in unrun):
             continue
         elif about and all(result.outcome in _MEASURED for result in about):
-            uses.append(AcceptanceUse(rule=entry.rule, shape=entry.shape, state="stale"))
+            state = "stale"
+        else:
+            continue
+        uses.append(AcceptanceUse(
+            rule=entry.rule, shape=entry.shape, state=state, owner=entry.owner, baseline=entry.baseline
+        ))  # fmt: skip
     outcomes = [result.outcome for result in shapes]
     if Outcome.DIFFERS in outcomes or any(use.state != "used" for use in uses):
         return Outcome.DIFFERS, uses

@@ -30,7 +30,8 @@ VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^{}$]|\$(?!\{))*))
 class Acceptance:
     """A finding that is tolerated: its rule, why, where (null: everywhere), until when (that day included, UTC).
 
-    `severity` must be fatal for a fatal finding, and then there is an `until`.
+    `severity` must be fatal for a fatal finding, and then there is an `until`. `owner` is whom to ask; `baseline` the
+    only one in whose gates the entry counts (null: in all).
     """
 
     rule: str
@@ -39,6 +40,8 @@ class Acceptance:
     path: str | None = None
     until: date | None = None
     severity: Severity | None = None
+    owner: str | None = None
+    baseline: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

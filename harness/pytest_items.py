@@ -24,7 +24,7 @@ from harness.findings import Outcome, Report, Severity, ShapeResult, fails
 from harness.jsontext import to_json
 from harness.pytest_streams import failed, not_measured, project_of
 from harness.reports import check_suffix, write_report
-from harness.reports.text import acceptance_line, closing_lines, one_line, opening_lines, shape_lines
+from harness.reports.text import acceptance_line, closing_lines, one_line, opening_lines, shape_lines, terms
 from harness.runs.gate import Gated, Planned, conclude, gate, plan
 from harness.runs.sampling import read_again
 from harness.runs.sending import Allowance
@@ -189,7 +189,8 @@ class GateRun:
         lines = [*opening_lines(self._report)]
         for result in self._report.shapes:
             lines += [
-                f"  accepted {finding.severity} {finding.rule} in {result.shape}: {one_line(finding.accepted.reason)}"
+                f"  accepted {finding.severity} {finding.rule} in {result.shape}{one_line(terms(finding.accepted))}: "
+                f"{one_line(finding.accepted.reason)}"
                 for finding in result.findings
                 if finding.accepted is not None and finding.severity is not Severity.FATAL
             ]

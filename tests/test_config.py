@@ -326,7 +326,8 @@ SHAPES = "text, tool-call, stop, error, parallel-tools, reasoning, structured, r
         ("accept: [{reason: a}]", ".accept[0]: `rule:` is missing; an acceptance names a rule and says why"),
         (
             "accept: [{rule: a, reason: b, untill: 2027-01-01}]",
-            ".accept[0].untill: unknown key; did you mean 'until'? allowed: rule, reason, shape, path, until, severity",
+            ".accept[0].untill: unknown key; did you mean 'until'? allowed: rule, reason, shape, path, until, "
+            "severity, owner, baseline",
         ),
         (
             "accept: [{rule: a, reason: b, until: soon}]",
@@ -344,6 +345,17 @@ SHAPES = "text, tool-call, stop, error, parallel-tools, reasoning, structured, r
             "accept: [{rule: a, reason: b, shape: txt}]",
             f".accept[0].shape: no shape 'txt'; did you mean 'text'? there are: {SHAPES}, "
             "and those with a file requests/chat/NAME.json",
+        ),
+        ("accept: [{rule: a, reason: b, owner: ''}]", ".accept[0].owner: must not be empty"),
+        ("accept: [{rule: a, reason: b, owner: [me]}]", ".accept[0].owner: must be text, but is a list"),
+        (
+            "accept: [{rule: a, reason: b}, {rule: a, reason: b, baseline: xx}]",
+            ".accept[1].baseline: no provider 'xx'; did you mean 'x'? there are: x; a baseline has an entry here, or a "
+            "folder under fixtures/",
+        ),
+        (
+            "accept: [{rule: a, reason: b, baseline: no}]",
+            """.accept[0].baseline: must be text, but YAML reads no as false; write "no\"""",
         ),
         ("clients: openai-python", ".clients: must be a list, but is openai-python"),
         ("clients: [a, a]", ".clients[1]: 'a' is given twice; keep one"),
@@ -452,6 +464,21 @@ def test_what_is_installed_is_not_asked_for_a_dialect_that_is_built_in(
 
     monkeypatch.setattr(dialects, "finder", Unasked())
     assert one(tmp_path).provider("x").dialect == "chat"
+
+
+def test_an_acceptance_has_an_owner_and_may_be_bound_to_a_baseline(tmp_path: Path) -> None:
+    text = CONTRACT.replace("until: 2027-06-30}", "until: 2027-06-30, owner: the team <web@a.example>, baseline: B}")
+    (entry,) = project(tmp_path, text.replace("B}", "openai}")).provider("candidate").accept
+    assert (entry.owner, entry.baseline) == ("the team <web@a.example>", "openai")
+    # Fixtures alone make a baseline, too.
+    with pytest.raises(ConfigError) as caught:
+        project(tmp_path, text.replace("B}", "recorded}"))
+    assert str(caught.value).startswith("providers.yaml: providers.candidate.accept[0].baseline: no provider 'recor")
+    (tmp_path / "fixtures" / "recorded").mkdir(parents=True)
+    (entry,) = project(tmp_path, text.replace("B}", "recorded}")).provider("candidate").accept
+    assert entry.baseline == "recorded"
+    with pytest.raises(ConfigError, match=r"no provider 'recordd'; did you mean 'recorded'[?] there are: openai, cand"):
+        project(tmp_path, text.replace("B}", "recordd}"))
 
 
 def test_own_shapes_and_patterns_of_acceptances(tmp_path: Path) -> None:

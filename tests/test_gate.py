@@ -718,8 +718,8 @@ def test_acceptances_that_cover_everything_pass(folder: Path) -> None:
     assert states == dict.fromkeys(("usage.position", "end.marker-after-error", "error.code-type"), "used")
     (error,) = (shape for shape in done.one["shapes"] if shape["shape"] == "error")
     assert {finding["rule"]: finding["accepted"] for finding in error["findings"]} == {
-        "end.marker-after-error": {"reason": "we stop at the error", "until": str(TODAY)},
-        "error.code-type": {"reason": "compared as text", "until": str(TODAY)},
+        "end.marker-after-error": {"reason": "we stop at the error", "until": str(TODAY), "owner": None},
+        "error.code-type": {"reason": "compared as text", "until": str(TODAY), "owner": None},
     }
     with Replay(FIXTURES / "litellm") as server:
         configure(folder, server.base_url, accept=[POSITION, AFTER_ERROR, CODE_TYPE])
@@ -761,6 +761,62 @@ def test_expired_and_stale_acceptances_fail(folder: Path) -> None:
         text = gate(shape=None).out
     told = "acceptances that fail this gate:\n  stale tool.id-missing (all shapes): it no longer occurs; remove it\n"
     assert f"\n{told}" in text
+
+
+def test_the_owner_is_told_wherever_an_acceptance_is(folder: Path) -> None:
+    yesterday = str(TODAY - timedelta(days=1))
+    entries = [
+        {**POSITION, "owner": "Ann"}, {**AFTER_ERROR, "owner": "Bob"}, {**CODE_TYPE, "owner": "Cy", "until": yesterday},
+        {"rule": "tool.id-missing", "reason": "was so once", "owner": "Dee", "baseline": "vllm"},
+    ]  # fmt: skip
+    forms = [part for suffix in ("json", "md", "xml", "html") for part in ("--report", f"out/r.{suffix}")]
+    with Replay(FIXTURES / "litellm") as server:
+        configure(folder, server.base_url, accept=entries)
+        done = gate(*forms, shape=None)
+        annotated = gate("--annotate", shape=None).out
+    line = done.failed(1)
+    assert "acceptance of error.code-type is expired (owner Cy); acceptance of tool.id-missing is stale (own" in line
+    told = [
+        "  NEGOTIABLE usage.position (accepted, owner Ann: tokens are counted locally)",
+        f"  ACCEPTED FATAL end.marker-after-error in error until {TODAY}, owner Bob: we stop at the error",
+        "  expired error.code-type (all shapes; owner Cy): its date has passed; decide anew",
+        "  stale tool.id-missing (all shapes, against vllm; owner Dee): it no longer occurs; remove it",
+    ]
+    assert [line for line in told if line not in done.out.splitlines()] == []
+    found = json.loads((folder / "out" / "r.json").read_bytes())
+    assert {(use["rule"], use["owner"], use["baseline"]) for use in found["acceptances"]} == {
+        ("usage.position", "Ann", None), ("end.marker-after-error", "Bob", None), ("error.code-type", "Cy", None),
+        ("tool.id-missing", "Dee", "vllm"),
+    }  # fmt: skip
+    findings = [finding for shape in found["shapes"] for finding in shape["findings"]]
+    assert {finding["accepted"]["owner"] for finding in findings if finding["accepted"]} == {"Ann", "Bob"}
+    for text in (annotated, *((folder / "out" / f"r.{suffix}").read_text("utf-8") for suffix in ("md", "xml"))):
+        assert [name for name in ("Ann", "Bob", "Cy", "Dee") if f"owner {name}" not in text] == []
+    page = (folder / "out" / "r.html").read_text("utf-8")
+    assert [name for name in ("owner Ann", "owner Bob", ">Cy<", ">Dee<") if name not in page] == []
+
+
+def test_an_acceptance_bound_to_a_baseline_is_none_of_another_gate(folder: Path) -> None:
+    yesterday = str(TODAY - timedelta(days=1))
+    with Replay(FIXTURES / "litellm") as server:
+        configure(folder, server.base_url, accept=[{**POSITION, "baseline": "vllm"}])
+        found = report()
+        assert (found["outcome"], [use["state"] for use in found["acceptances"]]) == ("conforms", ["used"])
+        # Against another baseline it tolerates nothing, and is neither used, stale nor expired.
+        for entry in ({**POSITION, "baseline": "dynamo"}, {**POSITION, "baseline": "dynamo", "until": yesterday}):
+            configure(folder, server.base_url, accept=[entry])
+            found = report()
+            assert (rules(found), found["acceptances"]) == ({"text": ["usage.position"]}, [])
+    with Replay(VLLM) as server:
+        configure(folder, server.base_url, accept=[{**POSITION, "baseline": "dynamo"}])
+        assert (report()["outcome"], report()["acceptances"]) == ("conforms", [])
+        configure(folder, server.base_url, accept=[{**POSITION, "baseline": "vllm", "shape": "text"}])
+        assert [use["state"] for use in report()["acceptances"]] == ["stale"]
+        configure(folder, server.base_url, accept=[{**POSITION, "baseline": "vlm"}])
+        server.journal.clear()
+        line = gate().failed(2)
+        assert not server.journal
+    assert line.startswith("harness: providers.yaml: providers.cand.accept[0].baseline: no provider 'vlm'; did you ")
 
 
 def test_fail_on(folder: Path) -> None:
@@ -828,7 +884,12 @@ def test_a_report_becomes_acceptances(folder: Path) -> None:
     only = harness("accept", "report.json", "--rule", "usage.position", "--reason", "counted locally")
     (entry,) = {tuple(entry.items()) for entry in yaml.safe_load(only.out)["providers"]["cand"]["accept"][:1]}
     assert entry[0] == ("rule", "usage.position")
+    chosen = ("accept", "report.json", "--rule", "usage.position", "--reason", "x")
+    bound = harness(*chosen, "--owner", "a: b", "--baseline")
+    for entry in yaml.safe_load(bound.out)["providers"]["cand"]["accept"]:
+        assert (entry["owner"], entry["baseline"]) == ("a: b", "vllm")
     for arguments, says in [
+        (["report.json", "--reason", "x", "--owner", " "], "--owner: must name a person or team"),
         (["none.json", "--reason", "x"], "none.json: cannot be read"),
         (["report.json", "--reason", " "], "--reason: must say why"),
         (["report.json", "--reason", "x", "--rule", "nope"], "--rule nope: not among the failing findings"),

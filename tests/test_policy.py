@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.findings import AcceptanceUse, Accepted, Finding, Outcome, Severity, ShapeResult, outcome_of
-from harness.policy import accept, applies, expired, judge, matches, refused
+from harness.policy import accept, against, applies, expired, judge, matches, refused
 from harness.providers import Acceptance
 
 TODAY = date(2027, 6, 30)
@@ -85,6 +85,27 @@ def test_findings_carry_the_reason_of_the_first_entry_that_covers_them() -> None
     assert outcome_of(found) is DIFFERS
     assert outcome_of(found[:1]) is OK
     assert accept([finding()], "text", [], TODAY) == [finding()]
+
+
+def test_the_owner_goes_with_what_is_told_of_an_entry() -> None:
+    owned = entry(owner="web team", shape="text")
+    (found,) = accept([finding()], "text", [owned], TODAY)
+    assert found.accepted == Accepted(reason="counted locally", owner="web team")
+    assert judge([shape()], [owned], TODAY)[1] == [
+        AcceptanceUse(rule="usage.position", shape="text", state="stale", owner="web team")
+    ]
+    fatal = finding(severity=F)
+    (told,) = refused([fatal], "text", [owned], TODAY)
+    assert told.startswith("an acceptance (owner web team) names usage.position,")
+
+
+def test_an_entry_that_is_bound_counts_against_its_baseline_only() -> None:
+    free, bound = entry(), entry(baseline="old", until=YESTERDAY)
+    assert against([free, bound], "old") == [free, bound]
+    assert against([free, bound], "other") == [free]
+    assert judge([shape()], against([bound], "old"), TODAY)[1] == [
+        AcceptanceUse(rule="usage.position", shape=None, state="expired", baseline="old")
+    ]
 
 
 def test_what_is_cosmetic_can_be_accepted_for_those_whom_it_fails() -> None:

@@ -311,6 +311,31 @@ def test_a_stale_or_expired_acceptance_fails_by_itself(
     assert '"findings"' not in junit  # what travels with the test reports is no property of theirs
 
 
+@EVERYWHERE
+def test_owners_are_told_and_what_is_bound_to_another_baseline_does_not_count(
+    folder: Folder, transformers: Replay, workers: tuple[str, ...]
+) -> None:
+    bound = "{rule: %s, reason: x, baseline: dynamo, owner: Eve%s}"
+    more = "\n".join(f"  - {bound % pair}" for pair in [("role.missing", ""), ("end.*", ", until: 2020-01-01")])
+    entry = ACCEPTED.replace("reason: counted here", "reason: counted here, owner: Ann, baseline: vllm")
+    entry = entry.replace("reason: we stop", "owner: Bob, reason: we stop") + more
+    folder.fixtures("dynamo")
+    folder.providers(transformers.base_url, entry + "\n  - {rule: tool.id-missing, reason: x, owner: Dee}")
+    result = folder.run(*GATE, *workers, "--harness-report", "report.json")
+    result.assert_outcomes(passed=4, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "  ACCEPTED FATAL end.marker-missing in text until 2999-01-01, owner Bob: we stop at the finish",
+            "  accepted negotiable usage.position in text, owner Ann: counted here",
+            "acceptances that fail this gate:",
+            "  stale tool.id-missing (all shapes; owner Dee): it no longer occurs; remove it",
+        ]
+    )
+    assert "Eve" not in words(result)
+    found = json.loads((folder.path / "report.json").read_bytes())
+    assert found["acceptances"] == folder.gate()["acceptances"]
+
+
 @pytest.mark.parametrize(
     ("entry", "selection"),
     [

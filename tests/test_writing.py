@@ -4,13 +4,14 @@ from pathlib import Path
 import pytest
 
 from harness.config import load_project
-from harness.errors import UsageError
+from harness.errors import ConfigError, UsageError
 from harness.runs.writing import write_acceptances
 
 ENTRIES = [
     {"rule": "usage.position", "reason": 'counted "locally": ok # really', "until": "2027-06-30"},
-    {"rule": "end.marker-missing", "shape": "text", "severity": "fatal", "reason": "x", "until": "2027-01-01"},
-]
+    {"rule": "end.marker-missing", "shape": "text", "severity": "fatal", "reason": "x", "until": "2027-01-01",
+     "owner": "web: team", "baseline": "openai"},
+]  # fmt: skip
 HEAD = """\
 # endpoints
 providers:
@@ -51,6 +52,7 @@ def test_lines_are_inserted_and_the_rest_stays(tmp_path: Path, tail: str, accept
     found = load_project(path, tmp_path).providers["candidate"].accept
     assert [entry.rule for entry in found[-2:]] == ["usage.position", "end.marker-missing"]
     assert found[-2].reason == ENTRIES[0]["reason"]
+    assert [(entry.owner, entry.baseline) for entry in found[-2:]] == [(None, None), ("web: team", "openai")]
     assert len(found) == (3 if accept else 2)
     assert load_project(path, tmp_path).providers["openai"].accept == ()
 
@@ -70,6 +72,40 @@ def test_an_entry_of_the_same_rule_and_shape_is_replaced(tmp_path: Path) -> None
         ("usage.position", "stop", "2027-06-30"),
     ]  # fmt: skip
     assert "# agreed with the team" in path.read_text("utf-8")
+
+
+def test_a_renewed_entry_keeps_its_owner_and_one_of_another_baseline_is_another(tmp_path: Path) -> None:
+    path = tmp_path / "providers.yaml"
+    path.write_text(HEAD + CANDIDATE + ACCEPT + TAIL, "utf-8")
+    owned = [{**ENTRIES[0], "owner": "Ann"}, {**ENTRIES[0], "owner": "Bob", "baseline": "openai"}]
+    assert write_acceptances(path, "candidate", owned) == owned
+    renewed = [{**ENTRIES[0], "reason": "later"}, {**ENTRIES[0], "owner": "Cy", "baseline": "openai"}]
+    assert [entry["owner"] for entry in write_acceptances(path, "candidate", renewed)] == ["Ann", "Cy"]
+    found = load_project(path, tmp_path).providers["candidate"].accept
+    assert [(entry.rule, entry.reason, entry.owner, entry.baseline) for entry in found] == [
+        ("sse.bom", "known", None, None), ("usage.position", "later", "Ann", None),
+        ("usage.position", ENTRIES[0]["reason"], "Cy", "openai"),
+    ]  # fmt: skip
+    assert "# agreed with the team" in path.read_text("utf-8")
+
+
+def test_a_name_that_yaml_reads_as_something_else_is_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "providers.yaml"
+    path.write_text(HEAD + CANDIDATE + TAIL.replace("other", '"no"'), "utf-8")
+    write_acceptances(path, "candidate", [{**ENTRIES[0], "baseline": "no"}])
+    (entry,) = load_project(path, tmp_path).providers["candidate"].accept
+    assert entry.baseline == "no"
+
+
+def test_a_baseline_that_the_project_does_not_know_is_told_of_the_file_itself(tmp_path: Path) -> None:
+    path = tmp_path / "providers.yaml"
+    path.write_text(HEAD + CANDIDATE, "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        write_acceptances(path, "candidate", [{**ENTRIES[0], "baseline": "opnai"}])
+    assert str(caught.value).startswith(
+        f"{path}: providers.candidate.accept[0].baseline: no provider 'opnai'; did you mean 'openai'?"
+    )
+    assert path.read_text("utf-8") == HEAD + CANDIDATE
 
 
 def test_what_cannot_be_inserted_is_told_and_nothing_is_written(tmp_path: Path) -> None:
@@ -100,5 +136,10 @@ def test_the_command_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert run(["accept", "report.json", "--reason", "fine", "--until", "2027-06-30", "--write"]) == 0
     (entry,) = load_project(None, tmp_path).providers["candidate"].accept
     assert (entry.rule, entry.shape, entry.reason, str(entry.until)) == ("usage.position", "text", "fine", "2027-06-30")
+    assert (entry.owner, entry.baseline) == (None, None)  # it is the candidate's deviation, against whatever baseline
+    again = ["accept", "report.json", "--reason", "fine", "--owner", "web team", "--baseline", "--write"]
+    assert run(again) == 0
+    entry = load_project(None, tmp_path).providers["candidate"].accept[-1]
+    assert (entry.owner, entry.baseline) == ("web team", "openai")
     assert run(["accept", "report.json", "--reason", " "]) == 2
     assert run(["accept", "report.json", "--reason", "fine", "--until", "2020-01-01"]) == 2

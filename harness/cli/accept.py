@@ -27,12 +27,14 @@ def _day(ctx: click.Context, param: click.Parameter, value: str | None) -> date 
 @click.option("--rule", "rules", multiple=True, metavar="RULE", help="Only this rule; may be given again.")
 @click.option("--reason", required=True, metavar="TEXT", help="Why it is tolerated.")
 @click.option("--until", callback=_day, metavar="DATE", help="The last day it is; a fatal finding needs one.")
+@click.option("--owner", metavar="NAME", help="Who answers for it: a person or team.")
+@click.option("--baseline", "bound", is_flag=True, help="Only against the report's baseline; else against any.")
 @click.option("--write", is_flag=True, help="Insert them into providers.yaml; comments stay.")
 @config_option
 @json_option
 def accept(
-    report: Path, rules: tuple[str, ...], reason: str, until: date | None, write: bool, config: Path | None,
-    as_json: bool,
+    report: Path, rules: tuple[str, ...], reason: str, until: date | None, owner: str | None, bound: bool, write: bool,
+    config: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Print the acceptances for the findings that failed a gate, ready for providers.yaml, or write them there.
 
@@ -41,13 +43,13 @@ def accept(
     harness accept report.json --rule usage.position --reason "tokens are counted locally" --until 2027-06-30
     """
     found = load_report(report)
-    entries = acceptances(found, rules=rules, reason=reason, until=until)
+    entries = acceptances(found, rules=rules, reason=reason, until=until, owner=owner, bound=bound)
     written = ""
     if write:
         project = project_here(config)
         if project.config is None:
             raise UsageError("no providers.yaml here or in a parent folder to write to; name one with --config")
-        write_acceptances(project.config, found.candidate, entries)
+        entries = write_acceptances(project.config, found.candidate, entries)
         written = f"\n# written to {project.file}"
     if as_json:
         say_json(entries)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from harness.findings import Finding, Outcome, Report, Severity, fails
-from harness.reports.text import acceptance_line, one_line
+from harness.reports.text import acceptance_line, accepted_text, one_line
 
 Kind = Literal["error", "warning", "notice"]
 SHOWN = 10  # annotations of a kind that GitHub shows for a step
@@ -41,10 +41,7 @@ def _kind(finding: Finding, fail_on: Severity) -> Kind:
 
 
 def _says(finding: Finding) -> str:
-    accepted = ""
-    if finding.accepted is not None:
-        until = f" until {finding.accepted.until}" if finding.accepted.until else ""
-        accepted = f" (accepted{until}: {finding.accepted.reason})"
+    accepted = f" ({accepted_text(finding.accepted)})" if finding.accepted is not None else ""
     return f"{finding.message}{accepted} -> {finding.remedy}"
 
 

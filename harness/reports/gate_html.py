@@ -9,7 +9,7 @@ from harness.cutover import Side, Sides
 from harness.findings import ClientRun, Evidence, Finding, Outcome, Report, Severity, ShapeResult
 from harness.jsontext import as_text
 from harness.reports.html import Filter, Markup, Node, Option, badge, facts, filter_bar, page, prose, table, tag
-from harness.reports.text import acceptance_line, client_text, dropped_text, quirks_failed
+from harness.reports.text import acceptance_line, client_text, dropped_text, quirks_failed, terms
 from harness.reports.timeline import timeline
 from harness.structure import signature
 
@@ -53,7 +53,7 @@ def gate_html(report: Report, shapes: Mapping[str, Sides] | None = None) -> str:
 def _accepted_fatal(result: ShapeResult, finding: Finding) -> Markup:
     assert finding.accepted is not None
     return tag(
-        "p", tag("b", "Accepted although fatal"), f" until {finding.accepted.until}: ", tag("code", finding.rule),
+        "p", tag("b", "Accepted although fatal"), f"{terms(finding.accepted)}: ", tag("code", finding.rule),
         f" in {result.shape}: {finding.accepted.reason}", class_="alarm",
     )  # fmt: skip
 
@@ -87,11 +87,13 @@ def _acceptances(report: Report) -> Node:
         return None
     rows = [
         tag("tr", tag("td", tag("code", use.rule)), tag("td", use.shape or "all shapes"),
+            tag("td", use.baseline or "all"), tag("td", use.owner or "–"),
             tag("td", badge(use.state, "" if use.state == "used" else "fatal")),
             tag("td", "" if use.state == "used" else acceptance_line(use).rpartition(": ")[2]))
         for use in report.acceptances
     ]  # fmt: skip
-    return [tag("h2", "Acceptances"), table(["rule", "shape", "state", "what to do"], rows, caption="Acceptances")]
+    head = ["rule", "shape", "against", "owner", "state", "what to do"]
+    return [tag("h2", "Acceptances"), table(head, rows, caption="Acceptances")]
 
 
 def _list(title: str, sentences: list[str]) -> Node:
@@ -165,8 +167,7 @@ def _clients(runs: list[ClientRun]) -> Node:
 def _finding(result: ShapeResult, finding: Finding, sides: Sides) -> Markup:
     accepted: Node = None
     if finding.accepted is not None:
-        until = f" until {finding.accepted.until}" if finding.accepted.until else ""
-        accepted = tag("p", f"Accepted{until}: {finding.accepted.reason}", class_="accepted")
+        accepted = tag("p", f"Accepted{terms(finding.accepted)}: {finding.accepted.reason}", class_="accepted")
     bytes_ = tag("div", [_side(side, finding, sides) for side in ("baseline", "candidate")], class_="sides")
     if finding.severity is Severity.COSMETIC:  # passes: the bytes are there for who asks
         bytes_ = tag("details", tag("summary", "Bytes"), bytes_)

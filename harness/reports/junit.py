@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from xml.etree import ElementTree as ET
 
 from harness.findings import Outcome, Report, ShapeResult
-from harness.reports.text import clean, findings_text
+from harness.reports.text import clean, findings_text, scope
 
 # What XML 1.0 cannot hold even as a reference.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -24,7 +24,7 @@ def gate_junit(report: Report, bodies: Mapping[str, Mapping[tuple[str, int], byt
     if report.acceptances:
         case = ET.SubElement(suite, "testcase", {"classname": _text(name), "name": "acceptances"})
         if wrong:
-            lines = [f"{use.state}: {use.rule} ({use.shape or 'all shapes'})" for use in wrong]
+            lines = [f"{use.state}: {use.rule} ({scope(use)})" for use in wrong]
             failure = ET.SubElement(case, "failure", {"message": _text("; ".join(lines))})
             failure.text = _text("\n".join(lines))
     counts = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}

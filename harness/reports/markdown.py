@@ -6,7 +6,16 @@ import re
 from collections.abc import Iterator, Mapping
 
 from harness.findings import Finding, Outcome, Report, Severity, ShapeResult
-from harness.reports.text import client_text, dropped_text, one_line, quirks_failed, snippet
+from harness.reports.text import (
+    accepted_text,
+    client_text,
+    dropped_text,
+    one_line,
+    quirks_failed,
+    scope,
+    snippet,
+    terms,
+)
 
 Bodies = Mapping[tuple[str, int], bytes]
 
@@ -45,7 +54,7 @@ def gate_markdown(report: Report, bodies: Mapping[str, Bodies] | None = None) ->
                 if finding.severity is Severity.FATAL and finding.accepted is not None]  # fmt: skip
     for result, finding in accepted:
         assert finding.accepted is not None
-        lines += [f"> **Accepted although fatal** until {finding.accepted.until}: {code(finding.rule)} in "
+        lines += [f"> **Accepted although fatal** {escape(terms(finding.accepted))}: {code(finding.rule)} in "
                   f"{escape(result.shape)}: {escape(finding.accepted.reason)}", ""]  # fmt: skip
     lines += ["| shape | outcome | fatal | negotiable | cosmetic | accepted |", "|---|---|---|---|---|---|"]
     lines += [_row(result) for result in report.shapes]
@@ -55,7 +64,7 @@ def gate_markdown(report: Report, bodies: Mapping[str, Bodies] | None = None) ->
     wrong = [use for use in report.acceptances if use.state != "used"]
     if wrong:
         lines += ["", "## Acceptances that fail this gate", ""]
-        lines += [f"- {use.state}: {code(use.rule)} ({escape(use.shape or 'all shapes')})" for use in wrong]
+        lines += [f"- {use.state}: {code(use.rule)} ({escape(scope(use))})" for use in wrong]
     if report.cutover:
         lines += ["", "## At the cutover", "", *(f"- {_topic(text)}" for text in report.cutover)]
     if report.not_covered:
@@ -92,8 +101,7 @@ def _shape(result: ShapeResult, bodies: Bodies | None) -> Iterator[str]:
 def _finding(finding: Finding, bodies: Bodies) -> Iterator[str]:
     accepted = f" ({escape(dropped_text(finding))})" if finding.dropped_from is not None else ""
     if finding.accepted is not None:
-        until = f" until {finding.accepted.until}" if finding.accepted.until else ""
-        accepted += f" (accepted{until}: {escape(finding.accepted.reason)})"
+        accepted += f" ({escape(accepted_text(finding.accepted))})"
     yield f"- **{finding.severity}** {code(finding.rule)}{accepted}: {escape(finding.message)}  "
     yield f"  → {escape(finding.remedy)}"
     if finding.severity is not Severity.COSMETIC:

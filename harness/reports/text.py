@@ -8,7 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from harness.events import Event, Note, ToolCall
-from harness.findings import AcceptanceUse, ClientRun, Evidence, Finding, Outcome, Report, Severity, ShapeResult
+from harness.findings import (
+    AcceptanceUse,
+    Accepted,
+    ClientRun,
+    Evidence,
+    Finding,
+    Outcome,
+    Report,
+    Severity,
+    ShapeResult,
+)
 from harness.message import Message
 from harness.recording import Recording
 
@@ -58,8 +68,7 @@ def finding_lines(
     """A finding: severity and rule, the sentence, the remedy, and the bytes on both sides if the bodies are given."""
     accepted = f" ({dropped_text(finding)})" if finding.dropped_from is not None else ""
     if finding.accepted is not None:
-        until = f" until {finding.accepted.until}" if finding.accepted.until else ""
-        accepted += f" (accepted{until}: {one_line(finding.accepted.reason)})"
+        accepted += f" ({one_line(accepted_text(finding.accepted))})"
     if finding.severity is Severity.COSMETIC:  # passes: a line is enough, the report as JSON has the bytes
         yield f"{indent}cosmetic {finding.rule}{accepted}: {one_line(finding.message)}"
         return
@@ -111,7 +120,7 @@ def opening_lines(report: Report) -> Iterator[str]:
     for result in report.shapes:
         for finding in result.findings:
             if finding.severity is Severity.FATAL and finding.accepted is not None:
-                yield (f"  ACCEPTED FATAL {finding.rule} in {result.shape} until {finding.accepted.until}: "
+                yield (f"  ACCEPTED FATAL {finding.rule} in {result.shape}{one_line(terms(finding.accepted))}: "
                        f"{one_line(finding.accepted.reason)}")  # fmt: skip
 
 
@@ -129,7 +138,26 @@ def closing_lines(report: Report) -> Iterator[str]:
 def acceptance_line(use: AcceptanceUse) -> str:
     """What is wrong with an acceptance that is stale or expired."""
     why = "its date has passed; decide anew" if use.state == "expired" else "it no longer occurs; remove it"
-    return f"{use.state} {one_line(use.rule)} ({one_line(use.shape or 'all shapes')}): {why}"
+    return f"{use.state} {one_line(use.rule)} ({one_line(scope(use))}): {why}"
+
+
+def scope(use: AcceptanceUse) -> str:
+    """`text, against openai; owner web team`: what an acceptance is about and who answers for it, as far as known."""
+    against = f", against {use.baseline}" if use.baseline else ""
+    owner = f"; owner {use.owner}" if use.owner else ""
+    return f"{use.shape or 'all shapes'}{against}{owner}"
+
+
+def terms(accepted: Accepted) -> str:
+    """` until 2027-06-30, owner web team`: how long it is tolerated and who answers for it, as far as known."""
+    until = f" until {accepted.until}" if accepted.until else ""
+    owner = f", owner {accepted.owner}" if accepted.owner else ""
+    return until + owner
+
+
+def accepted_text(accepted: Accepted) -> str:
+    """`accepted until 2027-06-30, owner web team: the reason`."""
+    return f"accepted{terms(accepted)}: {accepted.reason}"
 
 
 def shape_lines(result: ShapeResult, bodies: dict[tuple[str, int], bytes] | None) -> Iterator[str]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import yaml
 
 from harness.errors import UsageError
 from harness.findings import REPORT_FORMAT, Outcome, Report, Severity
 from harness.jsontext import as_text
+
+_NAME = re.compile(r"[a-z][a-z0-9._-]*")
 
 
 def load_report(path: Path) -> Report:
@@ -28,17 +32,21 @@ def load_report(path: Path) -> Report:
 
 
 def acceptances(
-    report: Report, *, rules: Sequence[str] = (), reason: str, until: date | None = None
+    report: Report, *, rules: Sequence[str] = (), reason: str, until: date | None = None, owner: str | None = None,
+    bound: bool = False,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """One entry a rule and shape for the findings that fail the report, those of `rules` only if given.
 
-    An entry for a rule that fails in every measured shape names no shape. Raises UsageError: nothing to accept, an
-    unknown rule, a fatal finding without `until`, an empty reason.
+    An entry for a rule that fails in every measured shape names no shape. `bound`: it counts against the report's
+    baseline only; else against any, as it is the candidate's deviation that is tolerated. Raises UsageError: nothing to
+    accept, an unknown rule, a fatal finding without `until`, an empty reason or owner.
     """
     if until is not None and until < datetime.now(UTC).date():
         raise UsageError(f"--until {until}: that day has passed; name one to come")
     if not reason.strip():
         raise UsageError("--reason: must say why the findings are tolerated")
+    if owner is not None and not owner.strip():
+        raise UsageError("--owner: must name a person or team; leave it out if there is none")
     failing = [
         (result.shape, finding)
         for result in report.shapes
@@ -68,6 +76,10 @@ def acceptances(
             entry["reason"] = reason
             if until is not None:
                 entry["until"] = until.isoformat()
+            if owner is not None:
+                entry["owner"] = owner
+            if bound:
+                entry["baseline"] = report.baseline
             entries.append(entry)
     return entries
 
@@ -84,5 +96,6 @@ def row(entry: dict[str, Any]) -> str:
 
 
 def _scalar(key: str, value: str) -> str:
-    # A JSON string is a YAML string in double quotes; only what we write ourselves needs none.
-    return value if key in ("rule", "shape", "severity", "until") else as_text(value)
+    # A JSON string is a YAML string in double quotes; a name needs none, unless YAML reads it as something else (`no`).
+    named = key in ("rule", "shape", "severity", "baseline") and _NAME.fullmatch(value) is not None
+    return value if key == "until" or (named and yaml.safe_load(value) == value) else as_text(value)

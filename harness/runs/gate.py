@@ -16,7 +16,7 @@ from harness.config import Project, Provider, Resolved
 from harness.cutover import Sides, cutover
 from harness.errors import UsageError
 from harness.findings import Finding, Outcome, Report, Severity, ShapeResult, outcome_of
-from harness.policy import accept, judge, refused
+from harness.policy import accept, against, judge, refused
 from harness.runs.sampling import Asking, Bodies, Sampled, result_of, sample_shape
 from harness.runs.sending import Allowance, in_order
 from harness.runs.taking import Say
@@ -81,6 +81,7 @@ def gate(
         say(f"{candidate}/{shape} ...")
         return sample_shape(asking, shape, planned.requests.get(shape))
 
+    entries = against(provider.accept if provider is not None else (), baseline)
     requests = [planned.requests.get(shape) for shape in planned.shapes]
     alone = [number for number, request in enumerate(requests) if request is not None and request.concurrent > 1]
     parallel = provider.parallel if provider is not None and not recorded else 1
@@ -92,7 +93,6 @@ def gate(
             results.append(ShapeResult(shape=shape, outcome=Outcome.SKIPPED, reason=planned.skipped[shape]))
             continue
         result = result_of(sampled, planned.clients)
-        entries = provider.accept if provider is not None else ()
         result.findings = accept(result.findings, shape, entries, day)
         result.remarks = [*result.remarks, *refused(result.findings, shape, entries, day)]
         judged = outcome_of(result.findings, fail_on)
@@ -143,7 +143,7 @@ def conclude(
     `sides` are the takes by shape, from whose facts the cutover is told.
     """
     provider = project.providers.get(candidate)
-    entries = provider.accept if provider is not None else ()
+    entries = against(provider.accept if provider is not None else (), baseline)
     run = {result.shape for result in results}
     unrun = [shape for shape in _wanted(project, baseline, ()) if shape not in run]
     outcome, uses = judge(results, entries, today or datetime.now(UTC).date(), unrun)
@@ -265,7 +265,10 @@ def summary(gated: Gated, fail_on: Severity) -> str:
         elif result.outcome is Outcome.NOT_MEASURED:
             ended.setdefault(f"not measured ({result.reason})", []).append(result.shape)
     parts = [f"{', '.join(shapes)} {what}" for what, shapes in ended.items()]
-    parts += [f"acceptance of {use.rule} is {use.state}" for use in report.acceptances if use.state != "used"]
+    for use in report.acceptances:
+        if use.state != "used":
+            owner = f" (owner {use.owner})" if use.owner else ""
+            parts.append(f"acceptance of {use.rule} is {use.state}{owner}")
     wrong = [result.shape for result in report.shapes if result.outcome in (Outcome.DIFFERS, Outcome.NOT_MEASURED)]
     paths = [path for shape in wrong if shape in gated.bodies for path in gated.bodies[shape].paths]
     kept = f"; bytes in {', '.join(map(str, paths))}" if paths else ""

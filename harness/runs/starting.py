@@ -37,7 +37,7 @@ providers:
     # caps: {requests: 40, cost: 0.5}    # what one run may send
     # parallel: 4                        # shapes asked at once
     # accept: # findings you can live with; `harness accept report.json --reason ...` prints these lines
-    #   - {rule: usage.position, reason: tokens are counted locally, until: 2027-06-30}
+    #   - {rule: usage.position, reason: tokens are counted locally, until: 2027-06-30, owner: web team}
 """
 
 

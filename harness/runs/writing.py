@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from harness.config import load_project
-from harness.errors import UsageError
+from harness.errors import ConfigError, UsageError
 from harness.runs.accepting import as_yaml, row
 
 
-def write_acceptances(path: Path, provider: str, entries: Sequence[dict[str, Any]]) -> None:
-    """Write the entries under the provider's `accept:`; one of the same rule and shape is replaced where it stands.
+def write_acceptances(path: Path, provider: str, entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Write the entries under the provider's `accept:`, and return them as written.
 
-    The file is replaced whole, or not at all.
+    One of the same rule, shape and baseline is replaced where it stands; its owner stays, unless another is given. The
+    file is replaced whole, or not at all.
 
     Raises UsageError if the provider is not in the file, or is written in a way that text cannot be inserted into
     (braces); the message holds the lines to insert by hand. Raises ConfigError if the result would not load.
@@ -31,13 +32,17 @@ def write_acceptances(path: Path, provider: str, entries: Sequence[dict[str, Any
     item = indent + 2 if with_key else indent
     edits: list[tuple[int, int, str]] = []  # lines from, to, and what stands there then
     added = []
+    written = []
     for entry in entries:
+        found = standing.get((entry["rule"], entry.get("shape"), entry.get("baseline")))
+        if found is not None and found.owner is not None:
+            entry = {**entry, "owner": entry.get("owner", found.owner)}
+        written.append(entry)
         line = f"{' ' * item}- {row(entry)}\n"
-        found = standing.get((entry["rule"], entry.get("shape")))
         if found is None:
             added.append(line)
         else:
-            edits.append((*found, line))
+            edits.append((found.first, found.after, line))
     if added:
         edits.append((at, at, "".join([*rows, *added])))
     for start, end, line in sorted(edits, reverse=True):  # from the bottom up, so that line numbers hold
@@ -51,20 +56,31 @@ def write_acceptances(path: Path, provider: str, entries: Sequence[dict[str, Any
         if set(before) != set(after) or len(after[provider].accept) != len(before[provider].accept) + len(added):
             raise UsageError(_by_hand(path, provider, entries))
         os.replace(temporary, path)
+    except ConfigError as exc:
+        raise ConfigError(path, exc.key, exc.problem) from exc  # not in the file as it stands, but as it would be
     except OSError as exc:
         raise UsageError(f"{path}: cannot be written ({exc.strerror}); check its permissions") from exc
     finally:
         temporary.unlink(missing_ok=True)
+    return written
 
 
-Standing = dict[tuple[str, str | None], tuple[int, int]]
+class Standing(NamedTuple):
+    """An entry that is there: its lines, from `first` up to `after`, and its owner."""
+
+    first: int
+    after: int
+    owner: str | None
+
+
+Key = tuple[str, str | None, str | None]  # rule, shape, baseline
 
 
 def _place(
     path: Path, text: str, provider: str, entries: Sequence[dict[str, Any]]
-) -> tuple[int, int, bool, Standing]:  # fmt: skip
-    """Line to insert before, column of the new lines, whether the key `accept:` is to be written too, and the lines of
-    the entries that stand there already, by rule and shape; those that also name a path are others."""
+) -> tuple[int, int, bool, dict[Key, Standing]]:  # fmt: skip
+    """Line to insert before, column of the new lines, whether the key `accept:` is to be written too, and the entries
+    that stand there already; those that also name a path are others."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     found = _member(_member(root, "providers"), provider)
     if found is None:
@@ -76,11 +92,12 @@ def _place(
         return _after(found.value[-1][1]), found.value[0][0].start_mark.column, True, {}
     if not isinstance(accept, yaml.SequenceNode) or accept.flow_style or not accept.value:
         raise UsageError(_by_hand(path, provider, entries))
-    standing: Standing = {}
+    standing: dict[Key, Standing] = {}
     for item in accept.value:
         members = {key.value: value.value for key, value in item.value} if isinstance(item, yaml.MappingNode) else {}
         if "rule" in members and "path" not in members:
-            standing[members["rule"], members.get("shape")] = (item.start_mark.line, _after(item))
+            key = (members["rule"], members.get("shape"), members.get("baseline"))
+            standing[key] = Standing(item.start_mark.line, _after(item), members.get("owner"))
     return _after(accept.value[-1]), accept.start_mark.column, False, standing
 
 
