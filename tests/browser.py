@@ -69,9 +69,9 @@ class Browser:
         """From here on the reader's system is dark."""
         self._ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
 
-    def picture(self) -> bytes:
-        """The whole page as PNG."""
-        shot = self._ask("Page.captureScreenshot", captureBeyondViewport=True)
+    def picture(self, *, whole: bool = True) -> bytes:
+        """The whole page as PNG, or what a window shows of it."""
+        shot = self._ask("Page.captureScreenshot", captureBeyondViewport=whole)
         return base64.b64decode(shot["data"])
 
     def _ask(self, method: str, **params: Any) -> dict[str, Any]:
