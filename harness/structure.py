@@ -17,7 +17,7 @@ from harness.events import Event, Note
 from harness.facts import facts_for
 from harness.facts.base import Place
 from harness.findings import Severity
-from harness.jsontext import as_text, to_json
+from harness.jsontext import as_text
 from harness.message import Message, complete_at
 from harness.recording import Recording
 from harness.reduce import Reducer
@@ -139,8 +139,3 @@ def lines(tree: dict[str, Any], prefix: str) -> Iterator[str]:
 def signature(structure: Structure) -> list[str]:
     """All facts of the stream, sorted: what `.expected.json` holds under "structure"."""
     return sorted([*lines(structure.wire, "wire"), *lines(structure.behaviour, "behaviour")])
-
-
-def to_tree(structure: Structure) -> str:
-    """wire and behaviour as JSON."""
-    return to_json({"wire": structure.wire, "behaviour": structure.behaviour})

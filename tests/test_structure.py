@@ -33,7 +33,7 @@ from strategies import (
 from harness.asked import Asked
 from harness.events import Event, Text
 from harness.recording import Recording
-from harness.structure import Structure, lines, read, signature, structure, to_tree
+from harness.structure import Structure, lines, read, signature, structure
 
 SHARED = ROOT.parent / "shared"  # the corpora; not part of a checkout
 
@@ -316,11 +316,6 @@ def test_a_signature_has_one_fact_a_line_in_order() -> None:
 )  # fmt: skip
 def test_values_are_told_apart_in_a_line(value: Any, line: str) -> None:
     assert list(lines({"k": value}, "p")) == [line]
-
-
-def test_a_tree_is_json_of_both_parts() -> None:
-    found = facts(stream(*TEXT))
-    assert json.loads(to_tree(found)) == {"wire": found.wire, "behaviour": found.behaviour}
 
 
 def test_a_path_that_is_not_there_has_the_default() -> None:

@@ -26,7 +26,6 @@ class Fact(NamedTuple):
 
 
 JOINED = ("text", "reasoning", "refusal", "arguments", "name")
-FIRST = ("id", "default", "error")
 LAST = ("finish", "input_tokens", "output_tokens", "end")
 NORMAL = {
     "stop": "stop", "end_turn": "stop", "stop_sequence": "stop", "STOP": "stop", "completed": "stop", "eos": "stop",
