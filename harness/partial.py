@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from asyncio import CancelledError
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -35,6 +36,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 FOLDER = ".harness"
+KEPT = "what had come is kept in "  # opens a note of an interruption; a path follows
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -81,8 +83,8 @@ class Partial:
             self._close()
         elif self._size or self._finished:
             path = self.set_aside()
-            if isinstance(error, KeyboardInterrupt):
-                error.add_note(f"what had come is kept in {path}")
+            if isinstance(error, KeyboardInterrupt | CancelledError):  # which is what Ctrl-C is to other threads
+                error.add_note(f"{KEPT}{path}")
         else:
             self.discard()
 

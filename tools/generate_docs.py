@@ -104,7 +104,8 @@ CODES = {
     Exit.NOT_MEASURED: "Nothing differs, but something could not be measured: no connection, a key refused, too many "
     "requests, the model answered without the tool. Neither pass nor fail; try again. `record`: a take was not good.",
     Exit.BUG: "A bug in this package. `HARNESS_TRACEBACK=1` shows where; please report it.",
-    Exit.INTERRUPTED: "Ctrl-C.",
+    Exit.INTERRUPTED: "Ctrl-C or SIGTERM. The line on stderr names what had come and was kept. `replay` and `proxy` "
+    "end with 0 at SIGTERM, which is how they are told to stop.",
 }
 
 CODES_HEAD = f"""\

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from importlib import import_module
 from keyword import iskeyword
+from typing import TYPE_CHECKING
 
 import click
 
 from harness import __version__
 from harness.errors import Exit, HarnessError, suggestion
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 COMMANDS = {
     "record": "record an endpoint's streams as fixtures",
@@ -79,7 +85,18 @@ def harness(ctx: click.Context) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit. A failure is one line on stderr, and its exit code."""
+    # Only where nobody else has decided what SIGTERM does; and only the main thread may decide.
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminated)
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    """Ends a run as Ctrl-C does, so that nothing is left behind: children of a target, partial recordings."""
+    if callable(signal.getsignal(signal.SIGINT)):  # asyncio's, while it runs
+        signal.raise_signal(signal.SIGINT)
+    else:  # Ctrl-C is ignored, as in the background of a script
+        raise KeyboardInterrupt
 
 
 def run(arguments: list[str]) -> int:

@@ -6,8 +6,8 @@ Tokens that nobody told are bounded by bytes: a token is a byte or more, in a re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from threading import Lock
 from typing import TypeVar
@@ -16,6 +16,7 @@ from harness.bodies import Prepared
 from harness.config import Caps, Prices, Provider
 from harness.errors import NotMeasured
 from harness.message import Message
+from harness.partial import KEPT
 from harness.shapes import asked_of
 
 T = TypeVar("T")
@@ -123,21 +124,36 @@ def in_order(
 ) -> list[T]:  # fmt: skip
     """What the jobs return, in their order. `parallel` run at once, those numbered in `alone` one by one after them.
 
-    The first failure, or Ctrl-C, ends all of them.
+    The first failure, or Ctrl-C, ends all of them. What they had kept by then is a note of the Ctrl-C.
     """
     if parallel == 1:
         return [job() for job in jobs]
     results: dict[int, T] = {}
     with ThreadPoolExecutor(parallel, "harness-shape") as pool:
-        running = {number: pool.submit(job) for number, job in enumerate(jobs) if number not in alone}
+        running: dict[int, Future[T]] = {}
         try:
+            for number, job in enumerate(jobs):
+                if number not in alone:
+                    running[number] = pool.submit(job)
             for number, future in running.items():
                 results[number] = future.result()
-        except BaseException:
+        except BaseException as exc:
             for future in running.values():
                 future.cancel()
             allowance.stop()
+            if isinstance(exc, KeyboardInterrupt):
+                _note_kept(exc, running.values())
             raise
     for number in alone:
         results[number] = jobs[number]()
     return [results[number] for number in range(len(jobs))]
+
+
+def _note_kept(error: KeyboardInterrupt, running: Iterable[Future[T]]) -> None:
+    """One note that names all that the other threads have kept, once they have ended."""
+    started = [future for future in running if not future.cancelled()]
+    wait(started)
+    ended = [future.exception() for future in started]
+    notes = [note for exc in ended for note in getattr(exc, "__notes__", ())]
+    if notes:
+        error.add_note(KEPT + ", ".join(note.removeprefix(KEPT) for note in notes))
