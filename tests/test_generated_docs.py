@@ -11,6 +11,7 @@ from commandline import harness
 from reading import ROOT
 
 from harness.catalogue import CATALOGUE
+from harness.catalogue_varies import VARIES
 
 PAGE = ROOT / "docs" / "rules.md"
 SCRIPT = ROOT / "tools" / "generate_docs.py"
@@ -21,7 +22,7 @@ def rows() -> dict[str, list[str]]:
     found = {}
     for line in PAGE.read_text("utf-8").splitlines():
         cells = [cell.replace("\\|", "|").replace("\\<", "<").strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if len(cells) == 5 and cells[0].startswith("`"):
+        if len(cells) == 6 and cells[0].startswith("`"):
             found[cells[0].strip("`")] = cells[1:]
     return found
 
@@ -49,4 +50,16 @@ def test_every_rule_stands_there_as_the_command_line_explains_it() -> None:
     found = rows()
     assert found.keys() == CATALOGUE.keys()
     for line in harness("rules", "--json").objects:
-        assert found[line["code"]] == [line["severity"], line["says"], line["remedy"], line["kind"]]
+        severity, _, *rest = found[line["code"]]
+        assert (severity, rest) == (line["severity"], [line["says"], line["remedy"], line["kind"]])
+
+
+def test_when_a_severity_is_another_stands_beside_it() -> None:
+    said = {code: cells[1] for code, cells in rows().items() if cells[1]}
+    assert said.keys() == VARIES.keys()
+    assert said["tool.id-missing"].startswith("worse: fatal where the answer has several calls")
+    for code, text in said.items():
+        severity, when = VARIES[code]
+        way = "worse" if severity.rank > CATALOGUE[code].severity.rank else "milder"
+        assert text == f"{way}: {severity} where {when}"
+        assert f"\n  may be {text}\n" in harness("rules", code).out

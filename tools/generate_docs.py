@@ -26,7 +26,7 @@ import msgspec
 from harness.catalogue import CATALOGUE, EXPLAINS
 from harness.cli import COMMANDS
 from harness.cli import harness as command_line
-from harness.cli.rules import SIDES, as_object
+from harness.cli.rules import SIDES, as_object, varies
 from harness.errors import Exit, HarnessError
 from harness.events import KINDS, Note
 from harness.message import Call, Choice, Failure, Message, TokenCounts
@@ -46,8 +46,8 @@ What `harness lint`, `diff` and `gate` can say about a stream. `harness rules CO
 they stand in acceptances (`harness accept`).
 
 **Severity.** *cosmetic* passes. *negotiable* fails a gate until it is accepted with a reason. *fatal* fails, and can be
-accepted up to a day only. A stream can make a rule milder or worse than it stands here (two calls without an id are
-worse than one); the finding says so. `<detail>` and the like are filled in from the bytes.
+accepted up to a day only. A stream can make a rule milder or worse than it stands here: *may be* says when, the finding
+which it is. `<detail>` and the like are filled in from the bytes.
 
 **Kind.**
 """
@@ -60,10 +60,10 @@ def rules() -> Iterator[str]:
         yield f"- *{side}*: {meaning}."
     rules = sorted(CATALOGUE.values(), key=_order)
     for area, members in groupby(rules, key=_area):
-        yield f"\n## {area}\n\n| code | severity | says | remedy | kind |\n|---|---|---|---|---|"
+        yield f"\n## {area}\n\n| code | severity | may be | says | remedy | kind |\n|---|---|---|---|---|---|"
         for rule in members:
             found = as_object(rule)
-            cells = [f"`{rule.code}`", str(rule.severity), str(found["says"]), rule.remedy, rule.side]
+            cells = [f"`{rule.code}`", str(rule.severity), varies(rule), str(found["says"]), rule.remedy, rule.side]
             yield f"| {' | '.join(map(_cell, cells))} |"
     yield "\n## One cause, one finding\n\nA rule on the left explains those on the right: only the first is told.\n"
     yield "| rule | explains |\n|---|---|"

@@ -47,7 +47,7 @@ def rules(code: str | None, as_json: bool) -> None:
         return
     say(f"{rule.code}: {rule.severity}")
     if code in VARIES:
-        say(f"  {_varies(rule)}")
+        say(f"  may be {varies(rule)}")
     say(f"  {_sentence(rule)}")
     say(f"  remedy: {rule.remedy}")
     say(f"  kind: {SIDES[rule.side]}")
@@ -65,10 +65,12 @@ def as_object(rule: Rule) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _varies(rule: Rule) -> str:
-    """When the severity is another: `may be worse: fatal where ...`."""
+def varies(rule: Rule) -> str:
+    """When the severity is another: `worse: fatal where ...`; "" if it never is."""
+    if rule.code not in VARIES:
+        return ""
     severity, when = VARIES[rule.code]
-    return f"may be {'worse' if severity.rank > rule.severity.rank else 'milder'}: {severity} where {when}"
+    return f"{'worse' if severity.rank > rule.severity.rank else 'milder'}: {severity} where {when}"
 
 
 def _sentence(rule: Rule) -> str:
