@@ -1,4 +1,4 @@
-"""Where the data lies that travels with the package: shape requests, demo fixtures."""
+"""Where the data lies that travels with the package: shape requests, demo fixtures, known endpoints."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from harness.errors import HarnessError
 
 PACKAGE = Path(__file__).resolve().parent
+PRESETS = PACKAGE / "presets.yaml"  # endpoints known by name, in a checkout as in a wheel
 REQUESTS: dict[str, Path] = {}  # folders of request files that came with plug-ins, by dialect
 
 

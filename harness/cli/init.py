@@ -2,24 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from harness.cli.common import say
-from harness.runs.starting import start
+from harness.runs.starting import BASELINE, CANDIDATE, Started, start
 
 
 @click.command()
-@click.option("--dialect", "dialects", multiple=True, default=("chat",), show_default=True, metavar="NAME",
-              help="Whose request files to write; may be given again.")  # fmt: skip
-def init(dialects: tuple[str, ...]) -> None:
-    """Set up a project in this folder: a commented providers.yaml and the request files. Nothing is overwritten.
+@click.option("--baseline", metavar="PRESET", help=f"What the application runs on today. [default: {BASELINE}]")
+@click.option("--candidate", metavar="PRESET", help=f"What is to take over. [default: {CANDIDATE}]")
+@click.option("--provider", "providers", multiple=True, metavar="PRESET",
+              help="A further endpoint; may be given again. Without the two above, the first is the baseline and the "
+              "second the candidate; one alone is both.")
+@click.option("--dialect", "dialects", multiple=True, metavar="NAME",
+              help="Further request files to write; may be given again.")  # fmt: skip
+@click.option("--list", "listing", is_flag=True, help="List the presets, and write nothing.")
+def init(
+    baseline: str | None, candidate: str | None, providers: tuple[str, ...], dialects: tuple[str, ...], listing: bool
+) -> None:  # fmt: skip
+    """Set up a project in this folder: a commented providers.yaml, the request files, a workflow for GitHub, a test
+    and the lines that git needs. What is there already is kept.
 
     \b
     harness init
-    harness init --dialect chat --dialect anthropic
+    harness init --list
+    harness init --baseline openai --candidate groq
     """
-    for written in start(Path.cwd(), dialects):
-        say(f"{'wrote' if written.new else 'kept '} {written.path.relative_to(Path.cwd())}")
-    say("Next: export OPENAI_API_KEY, then `harness record openai` and `harness gate openai candidate`.")
+    if listing:
+        for line in _listed():
+            say(line)
+        return
+    if providers and baseline is None and candidate is None:
+        baseline, candidate = providers[0], providers[min(1, len(providers) - 1)]
+    here = Path.cwd()
+    done = start(here, baseline or BASELINE, candidate or CANDIDATE, providers, dialects)
+    for file in done.files:
+        why = f" ({file.why})" if file.why else ""
+        say(f"{file.state:<5} {file.path.relative_to(here)}{why}")
+    for line in _next(done):
+        say(line)
+
+
+def _listed() -> Iterator[str]:
+    from harness.presets import presets, variables
+
+    rows = [
+        (name, one.dialect, next((v.name for v in variables(one) if v.is_key), "-"), one.title)
+        for name, one in presets().items()
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in [("preset", "dialect", "key", "endpoint"), *rows]:
+        yield "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])
+
+
+def _next(done: Started) -> Iterator[str]:
+    """What is to be done: entries to add, variables to set, then the way to a gate."""
+    endpoints = list({one.name: one for one in (done.baseline, done.candidate, *done.others)}.values())
+    missing = [one for one in endpoints if one.missing]
+    if missing:
+        yield ""
+        yield "providers.yaml was there before; add to it, under `providers:`:"
+        for one in missing:
+            yield one.missing
+    yield ""
+    yield "Next:"
+    told: set[str] = set()
+    for one in endpoints:
+        for variable in one.variables:
+            if variable.name in told:
+                continue
+            told.add(variable.name)
+            default = f", else {variable.default}" if variable.default is not None else ""
+            yield f"  export {variable.name}=...   # {one.name}{default}"
+    yield "  harness doctor"
+    yield f"  harness record {done.baseline.name}"
+    yield f"  harness gate {done.baseline.name} {done.candidate.name} --report report.json"
+    yield '  harness accept report.json --reason "..." --write'
