@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,15 +39,41 @@ class Shown(msgspec.Struct, kw_only=True):
 def expand(paths: Iterable[Path]) -> Iterator[Path]:
     """Files as they are, folders as the `.sse` files below them, in order of name; hidden folders are left out.
 
-    A folder that has none comes as it is: opening it says so.
+    A folder that has none, or cannot be listed, comes as it is: opening it says so. Folders are listed one by one as
+    their turn comes; links to folders below one are not followed.
     """
     for path in paths:
-        yield from _below(path) or [path]
+        if not _is_folder(path):
+            yield path
+            continue
+        empty = True
+        for found in _below(path):
+            empty = False
+            yield found
+        if empty:
+            yield path
 
 
-def _below(folder: Path) -> list[Path]:
-    found = sorted(folder.rglob("*.sse")) if folder.is_dir() else []
-    return [path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts[:-1])]
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a link in a circle, a NUL in the name
+        return False
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+    except OSError:
+        yield folder
+        return
+    for name, is_folder in found:
+        if is_folder:
+            if not name.startswith("."):
+                yield from _below(folder / name)
+        elif name.endswith(".sse"):
+            yield folder / name
 
 
 def open_file(path: Path, dialect: str | None = None, *, keep_events: bool = False) -> Shown:
@@ -55,8 +82,7 @@ def open_file(path: Path, dialect: str | None = None, *, keep_events: bool = Fal
     Raises UsageError: an unreadable file, an unknown dialect, a body that does not tell its dialect.
     """
     if path.is_dir():
-        what = "name one of the recordings in it" if _below(path) else "and no .sse file in it; name a recording"
-        raise UsageError(f"{path}: a folder, {what}")
+        raise UsageError(_of_folder(path))
     if path.suffix == ".json" and path.is_file() and is_sidecar(path):
         raise UsageError(f"{path}: this is a sidecar; name {path.with_suffix('.sse')}")
     loaded = load(path)
@@ -72,6 +98,17 @@ def open_file(path: Path, dialect: str | None = None, *, keep_events: bool = Fal
     events: list[Event] = []
     reading = read(recording, dialect, asked, events if keep_events else None)
     return Shown(loaded=loaded, dialect=dialect, known_by=known_by, reading=reading, events=events)
+
+
+def _of_folder(path: Path) -> str:
+    """What is wrong with a folder in place of a file."""
+    try:
+        os.scandir(path).close()
+    except OSError as exc:
+        return f"{path}: cannot be listed: {exc.strerror or exc}"
+    some = any(found != path for found in _below(path))
+    what = "name one of the recordings in it" if some else "and no .sse file in it; name a recording"
+    return f"{path}: a folder, {what}"
 
 
 def message_json(file: Path | str, message: Message) -> dict[str, Any]:
