@@ -30,6 +30,9 @@ FRAMING = [
          "lines only trips over them", "read the stream with a real SSE parser"),
     Rule("sse.unknown-field", C, "note", "there are lines with fields the standard tells readers to ignore",
          "read the stream with a real SSE parser"),
+    Rule("sse.data-swallowed", F, "note", "noise without a line end stands before `data:`, which makes the line an unknown "
+         "field: every reader ignores it, and its payload ({detail}) is lost", "have the server, or what stands in front "
+         "of it, write whole lines only"),
     Rule("sse.event-names", C, "diff", "events have got or lost their `event:` lines ({baseline} became {candidate}); "
          "readers that switch on the name take another path", "read the payload, not the event name", "sse.event-names"),
     Rule("http.content-encoding", C, "note", "the body came compressed ({detail}); a raw reader sees bytes it cannot use",
@@ -74,6 +77,8 @@ FRAMING = [
          "waits for ever", "set a timeout per event, retry, and treat the answer as failed"),
     Rule("stream.cut", F, "note", "the connection ended without finish reason and end marker: half an answer looks whole",
          "retry, and treat the answer as failed"),
+    Rule("stream.restarted", F, "note", "the answer begins anew in mid-stream ({detail}): a retry forgot what it had sent, "
+         "and text and calls come twice", "have whatever retries drop what came before, or retry before the first byte"),
     Rule("timing.one-burst", N, "note", "everything arrived at once after {detail}: a proxy buffers, and users stare at "
          "nothing", "send X-Accel-Buffering: no, or switch the proxy's buffering off"),
 ]  # fmt: skip
@@ -284,6 +289,9 @@ EXPLAINS: dict[str, str] = {
     "error.in-stream": "stream.* end.* finish.* usage.missing usage.zero tool.arguments-* tool.name-missing role.missing "
     "chunk.choices-missing chunk.object* chunk.id* sse.event-name-missing sse.last-event-unterminated responses.* "
     "anthropic.* error.finish-reason error.data-after sse.unknown-field",
+    "stream.restarted": "tool.index-reused tool.id-duplicate tool.name-repeated tool.arguments-* responses.index-shared "
+    "responses.done-differs responses.final-differs responses.sequence-gaps responses.close-order responses.*-not-* "
+    "responses.item-content-missing cohere.not-ended cohere.calls-overlap usage.repeated usage.position",
     "stream.no-content": "finish.missing role.missing usage.missing end.marker-missing chunk.* tool.*",
     "error.finish-reason": "finish.unknown-value tool.arguments-* stream.no-content",
     "finish.missing": "usage.position usage.repeated",
@@ -293,6 +301,9 @@ EXPLAINS: dict[str, str] = {
     "finish.calls-without-call": "stream.no-content finish.unknown-value",
     "sse.events-glued": "end.marker-* finish.missing finish.with-content usage.missing sse.last-event-unterminated "
     "sse.multi-line-data stream.partial-event",
+    "sse.data-swallowed": "sse.unknown-field end.marker-missing finish.missing usage.missing role.missing tool.* "
+    "logprobs.missing choice.missing responses.*-not-* responses.done-differs anthropic.*-not-* "
+    "anthropic.block-not-stopped cohere.not-ended",
     "sse.last-event-unterminated": "end.marker-* finish.missing finish.with-content usage.missing sse.multi-line-data",
     "end.marker-repeated": "end.data-after-marker",
     "end.marker-foreign": "end.data-after-marker sse.data-not-json",

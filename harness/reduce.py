@@ -6,11 +6,12 @@ unmistakable, and noted. A recovery is a fatal finding, but for an end marker al
 
 from __future__ import annotations
 
+import re
 from typing import Any, Protocol
 
 from harness.dialects import dialect_class
 from harness.dialects.base import Dialect, looks_like_error
-from harness.events import Event, Note
+from harness.events import Error, Event, Note, Ping, Start, Unknown, Usage
 from harness.jsontext import (
     SHALLOW,
     STRICT_ERRORS,
@@ -25,6 +26,10 @@ from harness.sse import LineParser, ServerSentEvent, SSEParser, StrayLine
 
 BARE_LIMIT = 1 << 20  # bytes of stray lines kept in the hope that they make one JSON text
 BARE_CLOSINGS = 8  # lines among them that may end it: each is tried, which costs all that is kept
+SWALLOWED_TRIES = 4  # places of a stray line at which a data line is looked for: each is tried, which costs the rest
+# What stands before a data line: an honest field whose value is one (`debug: data: ...`), and what no field is called.
+_NAMED = re.compile(rb"[A-Za-z][A-Za-z0-9_-]*: ?")
+_NO_NAME = re.compile(rb"[^\x20-\x7e\t]")
 
 
 class Observer(Protocol):
@@ -266,6 +271,8 @@ class Reducer:
             if isinstance(payload, dict):
                 self._recovered(payload, line, out, "field")
             return
+        if b"data:" in line.line and (lost := self._swallowed(line.line)):
+            self._note("sse.data-swallowed", line.at, line.length, _shown(lost))
         if (self._stray or line.line.lstrip()[:1] == b"{") and self._stray_bytes < BARE_LIMIT:
             self._stray.append(line)
             self._stray_bytes += line.length
@@ -273,6 +280,34 @@ class Reducer:
             self._stray_closings += closes
             if len(self._stray) == 1 or (closes and self._stray_closings <= BARE_CLOSINGS):
                 self._bare(out, tentative=True)
+
+    def _swallowed(self, line: bytes) -> bytes:
+        """The payload of a data line that noise without a line end has made part of an unknown field, else b"".
+
+        It is not read: no client has it. Before it stands what cannot be a field's name; or else, since an unknown
+        field such as `metadata` is allowed, the payload must be one that tells something in this dialect.
+        """
+        at = line.find(b"data:", 1)
+        for _ in range(SWALLOWED_TRIES):
+            if at < 0:
+                break
+            before, data = line[:at], line[at + 5 :].removeprefix(b" ")
+            if data.strip() == self.dialect.marker:
+                return data
+            try:
+                payload = decode(data)
+            except Undecodable:
+                payload = None
+            if isinstance(payload, dict) and payload and not _NAMED.fullmatch(before):
+                return data if _NO_NAME.search(before) or self._tells(payload) else b""
+            at = line.find(b"data:", at + 5)
+        return b""
+
+    def _tells(self, payload: dict[str, Any]) -> bool:
+        """Whether a stream with this payload alone has content, or an end."""
+        out: list[Event] = []
+        type(self.dialect)().read(payload, ServerSentEvent(b"", "", "", 0, 0), out)
+        return any(not isinstance(event, Unknown | Ping | Start | Usage | Error) for event in out)
 
     def _bare(self, out: list[Event], *, tentative: bool = False, at_end: bool = False) -> None:
         """Whether the stray lines kept make one JSON text; if it is an error object, it is read."""

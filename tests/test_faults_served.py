@@ -66,10 +66,7 @@ SAID: dict[str, tuple[str, ...]] = {
     "error": (IN_STREAM,),
     "error:marker=true": (IN_STREAM,),
     "half-event": (HALF, f"{HALF}, sse.multi-line-data"),
-    "garbage": (
-        "differs: tool.id-missing, tool.name-missing, tool.arguments-not-json, tool.type-missing, sse.unknown-field",
-        "differs: sse.event-name-missing, sse.unknown-field",
-    ),
+    "garbage": ("differs: sse.data-swallowed", "differs: sse.event-name-missing, sse.unknown-field"),
     "invalid-utf8": ("differs: sse.invalid-utf8, tool.arguments-not-json",),
     "repeat": (
         "differs: tool.arguments-sent-again, tool.name-repeated, role.repeated",

@@ -76,6 +76,8 @@ class CohereFacts(CountedFacts):
                 self.where["text"] = (sse.at, sse.length)
 
     def _message_start(self, payload: dict[str, Any], place: Place, events: list[Event]) -> None:
+        if self.start == "first":
+            self.note("stream.restarted", *place, "message-start comes twice")
         self.start = self.start or "first"
 
     # -- contents and calls ---------------------------------------------------------------------------------------

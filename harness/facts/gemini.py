@@ -43,6 +43,8 @@ class GeminiFacts(CountedFacts):
         self.finished: set[int] = set()  # candidates with a reason in an earlier chunk
         self.forms: set[str] = set()
         self.usage_last = False  # whether the chunk read last has counts
+        self.opening: tuple[bytes, Any] | None = None  # the first chunk, and its responseId
+        self.output = 0  # candidatesTokenCount so far, a running total
 
     def whole_call(self, fragment: ToolCall) -> None:
         """Each functionCall is a whole call, as documented."""
@@ -69,7 +71,24 @@ class GeminiFacts(CountedFacts):
             if type(candidate) is dict:
                 number = candidate.get("index")
                 self._candidate(number if type(number) is int else position, candidate, carried, sse)
-        self.usage_last = self.count(payload.get("usageMetadata"), place)
+        usage = payload.get("usageMetadata")
+        self.usage_last = self.count(usage, place)
+        self._restart(payload, usage if type(usage) is dict else {}, sse)
+
+    def _restart(self, payload: dict[str, Any], usage: dict[Any, Any], sse: ServerSentEvent) -> None:
+        """A running total that falls, on the first chunk come again or under another responseId: a second answer.
+
+        It alone proves nothing: a relay may count each chunk by itself.
+        """
+        if self.opening is None:
+            self.opening = sse.data, payload.get("responseId")
+        output = usage.get("candidatesTokenCount")
+        if type(output) is not int or output < 0:
+            return
+        if output < self.output and (sse.data == self.opening[0] or payload.get("responseId") != self.opening[1]):
+            shown = f"candidatesTokenCount falls from {self.output} to {output}" if self.output < 10**9 else ""
+            self.note("stream.restarted", sse.at, sse.length, shown)
+        self.output = output
 
     def _content(self, event: Any, carried: dict[int, str], place: tuple[int, int]) -> None:
         kind = type(event)

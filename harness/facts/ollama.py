@@ -13,6 +13,7 @@ from harness.dialects.base import JSON_TYPES
 from harness.dialects.ollama import METRICS
 from harness.events import Event, Reasoning, Text, ToolCall
 from harness.facts.counted import CountedFacts
+from harness.jsontext import as_text
 from harness.message import Message
 from harness.sse import ServerSentEvent
 
@@ -29,6 +30,8 @@ class OllamaFacts(CountedFacts):
         super().__init__()
         self.form = ""  # chat or generate
         self.text_seen = self.thinking_seen = self.reasoned = False
+        self.opened: Any = None  # created_at of the first line
+        self.moved_on = False  # whether a line had another one
 
     def media_types(self) -> tuple[str, ...]:
         return ("application/x-ndjson",)
@@ -40,6 +43,14 @@ class OllamaFacts(CountedFacts):
         """Each entry of tool_calls is a whole call, as documented."""
 
     def chunk(self, payload: dict[str, Any], sse: ServerSentEvent, events: list[Event]) -> None:
+        created = payload.get("created_at")
+        if not created:
+            pass
+        elif created != self.opened:
+            self.moved_on = self.opened is not None
+            self.opened = self.opened or created
+        elif self.moved_on:  # time runs on, and says so to the nanosecond
+            self.note("stream.restarted", sse.at, sse.length, f"created_at is {as_text(created)[:60]} again")
         message = payload.get("message")
         if type(message) is dict:
             if not self.form:

@@ -121,6 +121,8 @@ class ResponsesFacts(OutputFacts):
         if phase == "created" and not self.created:
             self.created = "first" if self.first == "response.created" else "late"
             self.where.setdefault("responses.created", place)
+        elif phase == "created":
+            self.note("stream.restarted", *place, "response.created comes twice")
         response = payload.get("response")
         if type(response) is dict:
             self._response(response, response.get("usage"), "running", place)
