@@ -17,7 +17,4 @@ VARIES: dict[str, tuple[Severity, str]] = {
     "anthropic.message-members": (F, "what is missing or of another type is the content itself"),
     "anthropic.input-in-start": (F, "the input comes in deltas as well, so that there are two"),
     "responses.unknown-event": (C, "its name does not start with `response.`"),
-    "responses.index-missing": (N, "it is the index of a summary"),
-    "responses.content-index-start": (N, "it is the index of a summary"),
-    "responses.part-not-added": (N, "it is a part of a summary"),
 }

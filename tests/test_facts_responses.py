@@ -405,14 +405,14 @@ def test_an_item_that_is_whole_when_opened_owes_no_parts() -> None:
     assert told(facts(numbered([*copy.deepcopy(TEXT[:2]), *opened, final]))) == []
 
 
-def test_summaries_weigh_less() -> None:
-    """No official accumulator keeps summaries by index or part; those of reasoning text it does."""
-    for summary, severity in ((True, Severity.NEGOTIABLE), (False, Severity.FATAL)):
+def test_summaries_weigh_as_much_as_text() -> None:
+    """OpenAI's SDK for Node keeps summaries by index and part, as it does reasoning text, and raises without."""
+    for summary in (True, False):
         for fault in (without("part.added"), changed("", removed("summary_index", "content_index"))):
             payloads = fault(documented(thinking("a", "b", summary=summary)))
             assert payloads is not None
             (finding,) = [found for found in lint(facts(numbered(payloads))) if found.severity is not Severity.COSMETIC]
-            assert finding.severity is severity
+            assert finding.severity is Severity.FATAL
 
 
 def test_arguments_that_do_not_parse_are_no_finding_here() -> None:

@@ -25,12 +25,9 @@ from harness.events import Event, Reasoning, Refusal, Text, ToolCall
 from harness.facts.base import Place
 from harness.facts.counted import CountedFacts
 from harness.facts.responses_items import ItemFacts, Items, PartFacts, holds_value, two_calls
-from harness.findings import Severity
 
 BARE = ("message", "reasoning")  # types of items that say nothing without a value in them
 FIELDS = {TEXT: "", REFUSAL: "", REASONING: "reasoning_text", SUMMARY: "reasoning_summary_text"}
-# No official accumulator reads summaries by their index: what is wrong with it is milder there.
-WEIGHT = {"content_index": Severity.FATAL, "summary_index": Severity.NEGOTIABLE}
 
 
 class OutputFacts(CountedFacts):
@@ -125,13 +122,13 @@ class OutputFacts(CountedFacts):
     def _index(self, state: ItemFacts, index: Any, place: Place) -> None:
         if type(index) is not int:
             self.index_forms.add("missing")
-            self.note("responses.index-missing", *place, "no output_index", Severity.FATAL)
+            self.note("responses.index-missing", *place, "no output_index")
         elif state.index is None:
             state.index = index
             self.items.stands_at(state, index)
         elif state.index != index and self.items.by_place.get((index, state.type)) is not state:
             self.index_forms.add("changes")
-            self.note("responses.index-missing", *place, f"output_index {state.index} became {index}", Severity.FATAL)
+            self.note("responses.index-missing", *place, f"output_index {state.index} became {index}")
             self.items.stands_at(state, index)
 
     def _owner(self, payload: dict[str, Any], kind: str, place: Place) -> ItemFacts:
@@ -149,12 +146,11 @@ class OutputFacts(CountedFacts):
     def _of_part(self, state: ItemFacts, payload: dict[str, Any], numbered_by: str, place: Place) -> PartFacts:
         index = payload.get(numbered_by)
         if type(index) is not int:
-            self.note("responses.index-missing", *place, f"no {numbered_by}", WEIGHT[numbered_by])
+            self.note("responses.index-missing", *place, f"no {numbered_by}")
             index = state.numbers[numbered_by][-1] if state.numbers[numbered_by] else 0
         due = len(state.numbers[numbered_by])
         if index != due and (numbered_by, index) not in state.parts:
-            self.note("responses.content-index-start", *place, f"{numbered_by} {index} where {due} is due",
-                      WEIGHT[numbered_by])  # fmt: skip
+            self.note("responses.content-index-start", *place, f"{numbered_by} {index} where {due} is due")
         return state.part(numbered_by, index, place)
 
     def _part(self, payload: dict[str, Any], place: Place, events: list[Event], about: tuple[str, str]) -> None:
@@ -180,8 +176,7 @@ class OutputFacts(CountedFacts):
 
     def _used(self, part: PartFacts, what: str, place: Place) -> None:
         if not part.added:
-            self.note("responses.part-not-added", *place, f"{what} at {part.numbered_by} {part.index}",
-                      WEIGHT[part.numbered_by])  # fmt: skip
+            self.note("responses.part-not-added", *place, f"{what} at {part.numbered_by} {part.index}")
 
     def _delta(self, payload: dict[str, Any], place: Place, events: list[Event], channel: Channel) -> None:
         state = self._owner(payload, channel.item_type, place)
