@@ -7,19 +7,17 @@ this says where else an application leans on the old endpoint. Advice, never sco
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from math import ceil
 
 import msgspec
 
 from harness.conventions import CONVENTIONS, auth_header
-from harness.events import Ping
 from harness.findings import Outcome, ShapeResult
 from harness.recording import Recording
-from harness.reduce import Reducer
 from harness.rules import WORDS
 from harness.shapes import SHAPES
 from harness.structure import Structure
+from harness.thresholds import timing_of
 
 MARGIN, LEAST_SECONDS = 3, 5  # a suggested timeout is so many times the slowest seen, and no less than that
 # Shapes that ask for what an endpoint may not have at all, and what that is.
@@ -42,13 +40,6 @@ class Side(msgspec.Struct, kw_only=True):
 
 Sides = Mapping[tuple[str, int], Side]
 """The takes of one shape, by side (baseline, candidate) and number."""
-
-
-class Latency(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds from the request to the first event, and the longest silence between two events after it."""
-
-    first: float
-    silence: float
 
 
 def cutover(results: Sequence[ShapeResult], sides: Mapping[str, Sides]) -> list[str]:
@@ -156,28 +147,15 @@ def _members(pairs: Iterable[Pair], side: int, path: str) -> list[str]:
 # -- time ---------------------------------------------------------------------------------------------------------
 
 
-def latency(side: Side) -> Latency | None:
-    """When events came, by the reads of the recording; None if no times are known, or no event came."""
-    reducer, start, times = Reducer(side.structure.dialect), 0, []
-    for read in side.recording.reads:
-        events = reducer.feed(side.recording.body[start : read.end])
-        start = read.end
-        if any(type(event) is not Ping for event in events):
-            times.append(read.microseconds / 1e6)
-    if not times:
-        return None
-    return Latency(first=times[0], silence=max((after - before for before, after in pairwise(times)), default=0.0))
-
-
 def _timeouts(judged: Mapping[str, Pair]) -> Iterator[str]:
-    known = [{shape: found for shape, pair in judged.items() if (found := latency(pair[side]))} for side in (0, 1)]
+    known = [{shape: waits for shape, pair in judged.items() if (waits := _waits(pair[side]))} for side in (0, 1)]
     if not known[1]:
         return
-    slowest = max(known[1], key=lambda shape: known[1][shape].first)
-    first, silence = known[1][slowest].first, max(found.silence for found in known[1].values())
+    slowest = max(known[1], key=lambda shape: known[1][shape][0])
+    first, silence = known[1][slowest][0], max(silence for _, silence in known[1].values())
     before = "that of the baseline is not known"
     if known[0]:
-        before = f"{_seconds(max(found.first for found in known[0].values()))} on the baseline"
+        before = f"{_seconds(max(first for first, _ in known[0].values()))} on the baseline"
     where = f" ({slowest})" if first >= 0.1 else ""
     streams = f"{len(known[1])} stream{'s' if len(known[1]) > 1 else ''}"
     yield (
@@ -185,6 +163,15 @@ def _timeouts(judged: Mapping[str, Pair]) -> Iterator[str]:
         f"{_seconds(silence)}. Seen in {streams}, so first_event {_suggested(first)} s and idle "
         f"{_suggested(silence)} s or more"
     )
+
+
+def _waits(side: Side) -> tuple[float, float] | None:
+    """Seconds until the first event, and the longest between two; None if no times are known, or no event came."""
+    timing = timing_of(side.recording, side.structure.dialect)
+    if timing is None or timing.first_event is None:
+        return None
+    gap = timing.longest_gap
+    return timing.first_event.microseconds / 1e6, gap.microseconds / 1e6 if gap is not None else 0.0
 
 
 def _seconds(value: float) -> str:

@@ -17,15 +17,19 @@ def slow(recording: Recording, dialect: str, allowed: Thresholds, take: int = 1)
 
     `take` numbers the candidate's recording in the evidence. What never came is for other rules.
     """
-    if allowed == Thresholds() or not recording.reads:
+    timing = timing_of(recording, dialect) if allowed != Thresholds() else None
+    if timing is None:
         return []
-    timing = measure(recording, _events(recording, dialect))
-    assert timing is not None
     return [
         _finding(name, limit, microseconds / 1e6, place, take)
         for name, microseconds, place in _measured(timing, len(recording.body))
         if (limit := getattr(allowed, name)) is not None and microseconds > limit * 1e6
     ]
+
+
+def timing_of(recording: Recording, dialect: str) -> Timing | None:
+    """When the recording's events came; None if it has no reads."""
+    return measure(recording, _events(recording, dialect)) if recording.reads else None
 
 
 def _events(recording: Recording, dialect: str) -> Iterator[Event]:

@@ -12,7 +12,7 @@ from commandline import harness
 from reading import FIXTURES
 
 from harness.clean import clean_stream
-from harness.cutover import Latency, Side, cutover, latency
+from harness.cutover import Side, cutover
 from harness.findings import Finding, Outcome, Severity, ShapeResult
 from harness.recording import Read, Recording
 from harness.reports.markdown import gate_markdown
@@ -21,6 +21,7 @@ from harness.runs.accepting import load_report
 from harness.shapes import SHAPES
 from harness.store import load
 from harness.structure import structure
+from harness.thresholds import timing_of
 
 TEXT: dict[str, Any] = {"text": "Hello there.", "usage": {"input_tokens": 9, "output_tokens": 4}}
 CALLS = [{"id": name, "name": "get_weather", "arguments": "{}"} for name in ("a", "b", "c")]
@@ -139,11 +140,21 @@ def timed(*milliseconds: int) -> Side:
     return side(body, reads=reads)
 
 
-def test_latency_counts_events() -> None:
-    assert latency(timed(40, 100, 500)) == Latency(first=0.04, silence=0.4)
-    assert latency(timed(40)) == Latency(first=0.04, silence=0.0)
-    assert latency(says(TEXT)) is None, "no times are known"
-    assert latency(side(b": ping\n\n", reads=[Read(end=8, microseconds=5)])) is None, "no event came"
+def test_what_is_timed_are_events() -> None:
+    """First event and longest silence, in milliseconds."""
+
+    def waits(timed: Side) -> list[int | None] | None:
+        timing = timing_of(timed.recording, "chat")
+        if timing is None:
+            return None
+        return [found.microseconds // 1000 if found else None for found in (timing.first_event, timing.longest_gap)]
+
+    assert waits(timed(40, 100, 500)) == [40, 400]
+    assert waits(timed(40)) == [40, None]
+    assert waits(says(TEXT)) is None, "no times are known"
+    silent = side(b": ping\n\n", reads=[Read(end=8, microseconds=5)])
+    assert waits(silent) == [None, None], "no event came"
+    assert told("timeouts", text=(timed(40), silent)) == []
 
 
 def test_timeouts_are_suggested_from_what_was_measured() -> None:

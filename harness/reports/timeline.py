@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import sqrt
 
-from harness.cutover import Side, Sides, latency
+from harness.cutover import Side, Sides
 from harness.reports.html import Markup, Node, tag
 from harness.reports.text import counted
+from harness.thresholds import timing_of
 
 WIDTH, LANE, TOP, AXIS = 1000, 50, 6, 22  # units of the picture
 TALLEST, SHORTEST = 26, 4  # of a tick: the more bytes in a read the taller
@@ -33,8 +34,9 @@ def _said(name: str, side: Side) -> str:
     reads = side.recording.reads
     if not reads:
         return f"{name}: no times known"
-    found = latency(side)
-    first = f"first event {_time(round(found.first * 1e6))}, " if found is not None else ""
+    timing = timing_of(side.recording, side.structure.dialect)
+    event = timing.first_event if timing is not None else None
+    first = f"first event {_time(event.microseconds)}, " if event is not None else ""
     return f"{name}: {first}{counted(len(reads), 'read')}, {_time(reads[-1].microseconds)}, {side.recording.end}"
 
 
