@@ -8,6 +8,7 @@ Source: DESIGN, "Recorder"; the end states are those of harness.recording.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import socket
 import threading
@@ -30,6 +31,8 @@ from harness.transport import body_end, client_for, named, no_response, request_
 
 if TYPE_CHECKING:
     import httpx
+
+LOG = logging.getLogger(__name__)  # at INFO a line for each request and answer: neither query, headers nor body
 
 Clock = Callable[[], float]  # monotonic seconds
 Sink = Callable[[bytes], object]
@@ -138,6 +141,7 @@ async def arecord(
     """
     for number in range(max(endpoint.retries, 0) + 1):
         attempt = _Attempt(endpoint, sink, clock)
+        LOG.info("%srequest %d of %d at most: %s", _stream(endpoint), number + 1, endpoint.retries + 1, _sent(endpoint))
         try:
             # 1 s, 2 s, 4 s ... unless the server says; the last attempt's answer counts, whatever it is.
             wait = await attempt.run(retry_in=2.0 ** min(number, 5) if number < endpoint.retries else None)
@@ -149,11 +153,33 @@ async def arecord(
             raise
         if wait is None:
             break
+        LOG.info("%sbusy: the request is sent again after %.1f s", _stream(endpoint), wait)
         await sleep(wait)
     recording = attempt.recording()
+    LOG.info("%s%s", _stream(endpoint), _told(recording))
     if on_end is not None:
         on_end(recording)
     return recording
+
+
+def _stream(endpoint: Endpoint) -> str:
+    """`provider/shape: `, as far as they are known."""
+    return "/".join(filter(None, (endpoint.provider, endpoint.shape))) + ": " if endpoint.provider else ""
+
+
+def _sent(endpoint: Endpoint) -> str:
+    """What is sent where: without the query, which may hold credentials."""
+    where = endpoint.where
+    path = masked(urlsplit(endpoint.url).path, endpoint.secrets) if where != "?" else ""  # an address that is none
+    return f"{endpoint.method} {where}{path}, {len(endpoint.body)} bytes"
+
+
+def _told(recording: Recording) -> str:
+    """What came, and when, in a line."""
+    reads = recording.reads
+    first, last = (f"{read.microseconds / 1e6:.3f} s" for read in (reads[0], reads[-1])) if reads else ("-", "-")
+    size, count = len(recording.body), len(reads)
+    return f"HTTP {recording.status}, {size} bytes in {count} reads, first {first}, last {last}, end {recording.end}"
 
 
 class _Attempt:

@@ -77,7 +77,23 @@ CLI_HEAD = f"""\
 {MARK}
 
 `harness VERB --help` prints the same. Results go to stdout, progress and failures to stderr; with `--json`, stdout is
-JSON ([schemas](README.md#json)). Exit codes: [exit-codes.md](exit-codes.md). `sse-harness` is the same command."""
+JSON ([schemas](README.md#json)). Exit codes: [exit-codes.md](exit-codes.md). `sse-harness` is the same command.
+
+**How much is told.** `-q`, `--quiet` leaves results and failures: no progress, no warnings, no advice. `-v`, `--verbose`
+adds on stderr, terminal or not, each request, attempt and answer with the seconds since the start; no key, header or
+body is among it. Both may stand before or after the verb. Without them, progress is shown on a terminal only.
+
+**Colours.** On a terminal, fatal findings are red, negotiable ones yellow, outcomes bold; a pipe or file gets none.
+`NO_COLOR` turns them off, `FORCE_COLOR` or `CLICOLOR_FORCE` turns them on for pipes too, `CLICOLOR=0` and `TERM=dumb`
+turn them off. `NO_COLOR` wins. JSON and written reports never have any.
+
+**Completion.** For verbs, options, providers, shapes, rules, faults and dialects:
+
+```sh
+eval "$(harness completion bash)"     # in ~/.bashrc; bash 4.4 or newer
+eval "$(harness completion zsh)"      # in ~/.zshrc, after compinit
+harness completion fish > ~/.config/fish/completions/harness.fish
+```"""
 
 
 def cli() -> Iterator[str]:

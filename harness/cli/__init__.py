@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness import __version__
+from harness.cli import manners, names
 from harness.errors import Exit, HarnessError, suggestion
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ COMMANDS = {
     "accept": "turn a report's findings into acceptances",
     "init": "set up a project in this folder",
     "demo": "see it work: no key, no network",
+    "completion": "print what makes a shell complete verbs, options and names",
 }
 
 
@@ -51,7 +53,7 @@ class Verbs(click.Group):
             return None
         module = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name  # import is a keyword
         found: click.Command = getattr(import_module(f"harness.cli.{module}"), module)
-        return found
+        return manners.with_manners(found)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -77,10 +79,19 @@ class Verbs(click.Group):
 @click.version_option(__version__, prog_name="harness")
 @click.pass_context
 def harness(ctx: click.Context) -> None:
-    """Record raw SSE streams of LLM endpoints, and say whether one can take over from another."""
+    """Record raw SSE streams of LLM endpoints, and say whether one can take over from another.
+
+    \b
+    harness demo
+    harness record openai
+    harness gate openai candidate
+    """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
         ctx.fail("name a verb")
+
+
+manners.with_manners(harness)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -102,17 +113,24 @@ def _terminated(number: int, frame: FrameType | None) -> None:
 def run(arguments: list[str]) -> int:
     """Run the command line; return the exit code."""
     _open_streams()
+    manners.begin()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    for program in names.PROGRAMS:
+        asked = os.environ.get(names.variable_of(program))
+        if asked:
+            from harness.cli.completion import answer
+
+            return answer(harness, program, asked)
     try:
         # Not harness.main(): it writes a line of its own at Ctrl-C, and takes a closed pipe for a failure.
         with harness.make_context("harness", list(arguments)) as ctx:
             harness.invoke(ctx)
         sys.stdout.flush()
-        return Exit.CONFORMS
+        return _ended(Exit.CONFORMS)
     except click.exceptions.Exit as exc:
-        return exc.exit_code
+        return _ended(exc.exit_code)
     except click.UsageError as exc:
         where = exc.ctx.command_path if exc.ctx is not None else "harness"
         return _fail(f"{exc.format_message()} (see `{where} --help`)", Exit.USAGE, where)
@@ -154,6 +172,15 @@ def _output_problem() -> OSError | None:
     return None
 
 
+def _ended(code: int) -> int:
+    """The code, told to those who want to know all."""
+    if manners.told() is manners.Told.VERBOSE:
+        from harness.cli.common import progress
+
+        progress(f"exit {int(code)}")
+    return code
+
+
 def _bug(exc: Exception) -> int:
     if os.environ.get("HARNESS_TRACEBACK"):
         raise exc
@@ -164,4 +191,4 @@ def _fail(text: str, code: int, where: str = "harness") -> int:
     from harness.cli.common import complain
 
     complain(text, where)
-    return int(code)
+    return _ended(int(code))

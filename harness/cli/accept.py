@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from harness.cli import names
 from harness.cli.common import FILE, config_option, json_option, project_here, say, say_json
 from harness.errors import UsageError
 from harness.runs.accepting import acceptances, as_yaml, load_report
@@ -24,7 +25,8 @@ def _day(ctx: click.Context, param: click.Parameter, value: str | None) -> date 
 
 @click.command()
 @click.argument("report", type=FILE, metavar="REPORT.json")
-@click.option("--rule", "rules", multiple=True, metavar="RULE", help="Only this rule; may be given again.")
+@click.option("--rule", "rules", multiple=True, metavar="RULE", shell_complete=names.rules,
+              help="Only this rule; may be given again.")  # fmt: skip
 @click.option("--reason", required=True, metavar="TEXT", help="Why it is tolerated.")
 @click.option("--until", callback=_day, metavar="DATE", help="The last day it is; a fatal finding needs one.")
 @click.option("--owner", metavar="NAME", help="Who answers for it: a person or team.")

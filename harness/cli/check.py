@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from harness.answers import FEATURES
-from harness.cli.common import FILE, complain, config_option, json_option, progress, project_here, say, say_json
+from harness.cli import names
+from harness.cli.common import FILE, complain, config_option, json_option, progress, project_here, say_json, say_report
 from harness.cuts import FAMILIES
 from harness.errors import UsageError
 from harness.findings import EXIT, Outcome
@@ -35,19 +36,20 @@ class TargetCommand(click.Command):
 
 
 @click.command(cls=TargetCommand)
-@click.argument("target", required=False)
+@click.argument("target", required=False, shell_complete=names.targets)
 @click.option("--jsonl", is_flag=True, help="Give the command the body in pieces, so that cuts are tested.")
 @click.option("--http", is_flag=True, help="Give the command BASE_URL, a server that answers with the stream.")
 @click.option("--payloads", is_flag=True, help="Give the callable decoded JSON payloads in place of bytes.")
 @click.option("--claims", type=FILE, metavar="FILE", help="Dialects, features and known failures, YAML or JSON.")
-@click.option("--dialect", "dialects", multiple=True, metavar="NAME", help="A dialect it reads; may be given again.")
+@click.option("--dialect", "dialects", multiple=True, metavar="NAME", shell_complete=names.dialects,
+              help="A dialect it reads; may be given again.")  # fmt: skip
 @click.option("--feature", "features", multiple=True, metavar="NAME",
               help=f"A feature it has, of {', '.join(FEATURES)}; may be given again.")  # fmt: skip
 @click.option("--case", "cases", multiple=True, metavar="NAME",
               help="Only this case, or those of a pattern (02*, openai/*); may be given again.")  # fmt: skip
 @click.option("--cut", "cuts", multiple=True, metavar="FAMILY",
               help="Only this family of cuts (whole, bytes, at:12,40 ...); may be given again.")  # fmt: skip
-@click.option("--fault", "faults", multiple=True, metavar="FAULT",
+@click.option("--fault", "faults", multiple=True, metavar="FAULT", shell_complete=names.faults,
               help="Break every stream; faults are those of `harness replay --list-faults`.")  # fmt: skip
 @click.option("--no-quirks", is_flag=True, help="Leave the quirks out.")
 @click.option("--no-fixtures", is_flag=True, help="Leave the fixtures out.")
@@ -101,7 +103,7 @@ def check(
     if as_json:
         say_json(report)
     else:
-        say(check_text(report))
+        say_report(check_text(report))
     if report.outcome is not Outcome.CONFORMS:
         complain(summary(report))
     ctx.exit(EXIT[report.outcome])

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
+from harness.cli import names
+from harness.cli.manners import Told, painted, report_colour, stamped, told
 from harness.errors import UsageError
 from harness.findings import Severity
 from harness.jsontext import to_json
@@ -27,7 +29,10 @@ FILE = click.Path(path_type=Path)
 
 def dialect_option(command: F) -> F:
     """`--dialect`."""
-    return click.option("--dialect", metavar="NAME", help="The wire format; overrides sidecar and detection.")(command)
+    return click.option(
+        "--dialect", metavar="NAME", shell_complete=names.dialects,
+        help="The wire format; overrides sidecar and detection.",
+    )(command)  # fmt: skip
 
 
 def json_option(command: F) -> F:
@@ -51,6 +56,15 @@ def fail_on_option(default: Severity) -> Callable[[F], F]:
     )  # fmt: skip
 
 
+def jobs_option(command: F) -> F:
+    """`--jobs`."""
+    return click.option(
+        "--jobs", type=click.IntRange(1, 256), metavar="N",
+        help="Processes that work; 1: this one alone. By default one per processor, started once half a second of "
+        "work was not enough. The output is the same with any number.",
+    )(command)  # fmt: skip
+
+
 def project_here(config: Path | None) -> Project:
     """The project of `--config`, or of the current folder; what lies below that folder is named relative to it."""
     from harness.config import load_project  # PyYAML with it: only for verbs that need a project
@@ -70,19 +84,82 @@ def say(text: str) -> None:
     _out(clean(text))
 
 
+def advise(text: str) -> None:
+    """What to do next, on stdout; with --quiet it is not told."""
+    if told() is not Told.QUIET:
+        say(text)
+
+
+def say_report(text: str) -> None:
+    """A report, as `say` does; on a terminal with severities in colour and outcomes bold."""
+    if report_colour():
+        _out(painted(clean(text)), colour=True)
+    else:
+        say(text)
+
+
 def say_json(value: Any) -> None:
     """A result as one line of JSON on stdout: in UTF-8, whatever the locale."""
     _out(to_json(value).encode())
 
 
+def say_ready(text: bytes) -> None:
+    """JSON that is text already."""
+    _out(text)
+
+
 def progress(text: str) -> None:
-    """How far we are, on stderr, and only on a terminal."""
-    if sys.stderr.isatty():
-        click.echo(clean(text), err=True)
+    """How far we are, on stderr, and only on a terminal; with --verbose anywhere, with --quiet nowhere."""
+    if told() is Told.VERBOSE or (told() is Told.USUAL and sys.stderr.isatty()):
+        try:
+            click.echo(stamped(clean(text)), err=True)
+        except OSError:  # nobody listens, which changes no result
+            drop_output(sys.stderr)
+
+
+def warn(text: str, where: str = "harness") -> None:
+    """What is no failure but should be known, on one line of stderr; with --quiet it is not told."""
+    if told() is not Told.QUIET:
+        complain(text, where)
+
+
+class Bar:
+    """A progress bar that is not there: what `progress_bar` gives where nobody looks."""
+
+    def step(self, count: int = 1) -> None:
+        """So much more is done."""
+
+    def clear(self) -> None:
+        """Make room for a line of text; the next step draws the bar again."""
+
+
+class _Drawn(Bar):
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+
+    def step(self, count: int = 1) -> None:
+        self._bar.update(count)
+
+    def clear(self) -> None:
+        click.echo("\r\x1b[K", nl=False, err=True)
+
+
+@contextmanager
+def progress_bar(label: str, total: Callable[[], int], least: int = 2) -> Iterator[Bar]:
+    """A bar on stderr with the time that is left, only on a terminal, and from `least` steps on.
+
+    `total` counts the steps, and is asked only where a bar is drawn. Clear it before anything else is written.
+    """
+    length = total() if sys.stderr.isatty() and told() is Told.USUAL else 0
+    if length < least:
+        yield Bar()
+        return
+    with click.progressbar(length=length, label=label, show_pos=True, file=sys.stderr) as bar:
+        yield _Drawn(bar)
 
 
 def complain(text: str, where: str = "harness") -> None:
-    """A warning or failure, on one line of stderr."""
+    """A failure, on one line of stderr."""
     try:
         click.echo(f"{where}: {one_line(text)}", err=True)
     except OSError:  # nobody listens, or the disk is full, which changes no result
@@ -95,9 +172,9 @@ def drop_output(stream: TextIO | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())
 
 
-def _out(text: str | bytes) -> None:
+def _out(text: str | bytes, *, colour: bool | None = None) -> None:
     try:
-        click.echo(text)
+        click.echo(text, color=colour)
     except BrokenPipeError:
         raise
     except OSError as exc:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.common import say
+from harness.cli.common import advise, say, say_report
 from harness.errors import Exit
 from harness.reports.text import gate_text
 from harness.runs.demo import ACTS, BASELINE
@@ -17,21 +17,25 @@ def demo(ctx: click.Context) -> None:
     """See it work: gate two recorded servers against a third. No key, no network, a few seconds.
 
     Exit 0 if both gates come out as shipped.
+
+    \b
+    harness demo
     """
-    say(f"The application runs on {BASELINE} today. Its streams were recorded as fixtures, byte for byte.")
-    say(f"Two candidates want to take over: {', '.join(name for name, _, _ in ACTS)}. Each is served on this machine,")
-    say("asked for the same four shapes over HTTP, and compared by structure; wording may differ, protocol may not.")
+    advise(f"The application runs on {BASELINE} today. Its streams were recorded as fixtures, byte for byte.")
+    names = ", ".join(name for name, _, _ in ACTS)
+    advise(f"Two candidates want to take over: {names}. Each is served on this machine,")
+    advise("asked for the same four shapes over HTTP, and compared by structure; wording may differ, protocol may not.")
     acts = run(lambda name: None)
     for act in acts:
         say("")
         say(f"=== candidate: {act.candidate} " + "=" * (60 - len(act.candidate)))
         bodies = {shape: held.by_side for shape, held in act.gated.bodies.items()}
-        say(gate_text(act.gated.report, bodies))
+        say_report(gate_text(act.gated.report, bodies))
     as_shipped = all(act.expected for act in acts)
     say("")
     if as_shipped:
         say("One candidate may take over; the other would have broken the application without one JSON body differing.")
-        say("Next: `harness init` in your own repository, then record your endpoint and gate its successor.")
+        advise("Next: `harness init` in your own repository, then record your endpoint and gate its successor.")
     else:
         say("This is not how the demo was shipped: something in this installation is broken.")
         ctx.exit(Exit.DIFFERS)

@@ -7,7 +7,17 @@ from pathlib import Path
 import click
 
 from harness.align import Difference, Span, align
-from harness.cli.common import FILE, complain, dialect_option, fail_on_option, json_option, say, say_json
+from harness.cli.common import (
+    FILE,
+    complain,
+    dialect_option,
+    fail_on_option,
+    json_option,
+    say,
+    say_json,
+    say_report,
+    warn,
+)
 from harness.findings import EXIT, Severity
 from harness.reports.text import clean, findings_text
 from harness.runs.files import diff_files
@@ -41,17 +51,18 @@ def diff(
     sides = {"baseline": found.baseline.loaded, "candidate": found.candidate.loaded}
     for loaded in sides.values():
         if loaded.warning:
-            complain(loaded.warning)
+            warn(loaded.warning)
     shapes = [loaded.recording.shape for loaded in sides.values()]
     if None not in shapes and shapes[0] != shapes[1]:
-        complain(f"{a} is of shape {shapes[0]}, {b} of {shapes[1]}: what differs may come from what was asked")
+        warn(f"{a} is of shape {shapes[0]}, {b} of {shapes[1]}: what differs may come from what was asked")
     aligned = align(found.baseline.events, found.candidate.events) if events else None
     if as_json:
         say_json({"outcome": found.outcome, "findings": found.findings, "events": aligned})
     else:
-        say(f"{a} -> {b}: {found.outcome.upper()}")
+        say_report(f"{a} -> {b}: {found.outcome.upper()}")
         if not found.reason:
-            say(findings_text(found.findings, {(side, 1): loaded.recording.body for side, loaded in sides.items()}))
+            bodies = {(side, 1): loaded.recording.body for side, loaded in sides.items()}
+            say_report(findings_text(found.findings, bodies))
         if aligned is not None:
             say(events_text(aligned))
     if found.reason:

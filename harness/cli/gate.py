@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from harness.cli import names
 from harness.cli.common import (
     FILE,
     complain,
@@ -17,6 +18,7 @@ from harness.cli.common import (
     project_here,
     say,
     say_json,
+    say_report,
 )
 from harness.errors import UsageError
 from harness.findings import EXIT, Outcome, Severity
@@ -27,9 +29,10 @@ from harness.runs import gate as run
 
 
 @click.command()
-@click.argument("baseline")
-@click.argument("candidate")
-@click.option("--shape", "shapes", multiple=True, metavar="SHAPE", help="Only this shape; may be given again.")
+@click.argument("baseline", shell_complete=names.recorded)
+@click.argument("candidate", shell_complete=names.either)
+@click.option("--shape", "shapes", multiple=True, metavar="SHAPE", shell_complete=names.shapes,
+              help="Only this shape; may be given again.")  # fmt: skip
 @click.option("--attempts", type=click.IntRange(1, 20), default=1, show_default=True,
               help="Attempts at a shape that is not measured.")  # fmt: skip
 @click.option("--samples", type=click.IntRange(1, 50), default=1, show_default=True,
@@ -78,7 +81,7 @@ def gate(
     elif annotate:
         say(gate_annotations(gated.report, fail_on))
     else:
-        say(gate_text(gated.report, {shape: held.by_side for shape, held in gated.bodies.items()}))
+        say_report(gate_text(gated.report, {shape: held.by_side for shape, held in gated.bodies.items()}))
     if unwritten is not None:  # told last, so that what was measured is not lost with it
         raise unwritten
     if gated.report.outcome is not Outcome.CONFORMS:

@@ -7,15 +7,18 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import FILE, complain, config_option, dialect_option, json_option, project_here, say, say_json
+from harness.cli import names
+from harness.cli.common import FILE, config_option, dialect_option, json_option, project_here, say, say_json, warn
 from harness.runs.importing import import_file
 from harness.runs.leaks import values_of
 
 
 @click.command("import")
 @click.argument("file", type=FILE, metavar="FILE")
-@click.option("--provider", metavar="NAME", help="The fixture's provider; by default told from the host.")
-@click.option("--shape", metavar="SHAPE", help="The fixture's shape; by default told from the stream.")
+@click.option("--provider", metavar="NAME", shell_complete=names.either,
+              help="The fixture's provider; by default told from the host.")  # fmt: skip
+@click.option("--shape", metavar="SHAPE", shell_complete=names.shapes,
+              help="The fixture's shape; by default told from the stream.")  # fmt: skip
 @click.option("--entry", type=click.IntRange(min=1), metavar="N", help="The exchange to take; needed among several.")
 @click.option("--replace", is_flag=True, help="Replace a fixture that is there.")
 @click.option("--mask", "masking", is_flag=True, help="Write * over keys in the body instead of refusing it.")
@@ -44,4 +47,4 @@ def import_(
         return
     say(f"{done.provider}/{done.shape}: {done.path} ({done.dialect})")
     for lost in done.lost:
-        complain(f"{done.path}: not kept: {lost}")
+        warn(f"{done.path}: not kept: {lost}")

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import click
 
+from harness.cli import names as known
 from harness.cli.common import config_option, json_option, project_here, say, say_json
 from harness.reports.plan import plan_text
 from harness.runs.planning import plan_run
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True, metavar="[BASELINE] PROVIDER...")
-@click.option("--shape", "shapes", multiple=True, metavar="SHAPE", help="Only this shape; may be given again.")
+@click.argument("names", nargs=-1, required=True, metavar="[BASELINE] PROVIDER...", shell_complete=known.either)
+@click.option("--shape", "shapes", multiple=True, metavar="SHAPE", shell_complete=known.shapes,
+              help="Only this shape; may be given again.")  # fmt: skip
 @click.option("--takes", "--samples", "times", type=click.IntRange(1, 50), default=1, show_default=True,
               help="Takes of a recording, or samples of a gate.")  # fmt: skip
 @click.option("--parity", is_flag=True, help="With the requests of `gate --parity`.")

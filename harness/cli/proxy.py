@@ -7,15 +7,17 @@ from pathlib import Path
 
 import click
 
+from harness.cli import names
 from harness.cli.common import complain, config_option, json_option, progress, project_here, say, say_json
 from harness.proxy import Forwarded
 from harness.runs.capturing import proxy_for
 
 
 @click.command()
-@click.argument("provider")
+@click.argument("provider", shell_complete=names.providers)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; by default any free one.")
-@click.option("--shape", metavar="NAME", default="", help="Name all streams so; by default after what they look like.")
+@click.option("--shape", metavar="NAME", default="", shell_complete=names.shapes,
+              help="Name all streams so; by default after what they look like.")  # fmt: skip
 @config_option
 @json_option
 def proxy(provider: str, port: int, shape: str, config: Path | None, as_json: bool) -> None:

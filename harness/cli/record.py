@@ -7,14 +7,16 @@ from pathlib import Path
 
 import click
 
+from harness.cli import names
 from harness.cli.common import complain, config_option, json_option, progress, project_here, say, say_json
 from harness.errors import Exit
 from harness.runs.recording import record_provider
 
 
 @click.command()
-@click.argument("providers", nargs=-1, required=True, metavar="PROVIDER...")
-@click.option("--shape", "shapes", multiple=True, metavar="SHAPE", help="Only this shape; may be given again.")
+@click.argument("providers", nargs=-1, required=True, metavar="PROVIDER...", shell_complete=names.providers)
+@click.option("--shape", "shapes", multiple=True, metavar="SHAPE", shell_complete=names.shapes,
+              help="Only this shape; may be given again.")  # fmt: skip
 @click.option("--takes", type=click.IntRange(1, 50), default=1, show_default=True, help="Takes of each shape.")
 @click.option("--replace", is_flag=True, help="Replace a fixture even if its structure differs.")
 @click.option("--read-rate", type=click.IntRange(1, 10**9), metavar="BYTES",

@@ -7,7 +7,8 @@ from typing import Literal
 
 import click
 
-from harness.cli.common import FILE, complain, config_option, progress, project_here, say
+from harness.cli import names
+from harness.cli.common import FILE, config_option, progress, project_here, say, warn
 from harness.errors import UsageError
 from harness.faults import FAULTS
 from harness.replay import Exchange, Replay
@@ -28,7 +29,8 @@ def _pieces(ctx: click.Context, param: click.Parameter, value: str | None) -> in
 @click.command()
 @click.argument("folder", required=False, type=FILE, metavar="[DIR]")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; by default any free one.")
-@click.option("--fault", "faults", multiple=True, metavar="FAULT", help="Break the streams; see --list-faults.")
+@click.option("--fault", "faults", multiple=True, metavar="FAULT", shell_complete=names.faults,
+              help="Break the streams; see --list-faults.")  # fmt: skip
 @click.option("--pace", type=click.Choice(["recorded", "fast"]), help="Wait as the recording did, or (default) not.")
 @click.option("--speed", type=click.FloatRange(0, 1000, min_open=True), metavar="FACTOR",
               help="The recorded pace, so many times as fast.")  # fmt: skip
@@ -70,6 +72,6 @@ def replay(
     )  # fmt: skip
     know(recording.dialect for shapes in server.offered.values() for recording in shapes.values())
     for warning in server.warnings:
-        complain(warning)
+        warn(warning)
     say(f"READY {server.base_url}")  # clients may connect from now on: the socket listens
     server.serve()

@@ -8,7 +8,8 @@ import click
 
 from harness.catalogue import CATALOGUE, EXPLAINS, Rule
 from harness.catalogue_varies import VARIES
-from harness.cli.common import json_option, say, say_json
+from harness.cli import names
+from harness.cli.common import json_option, say, say_json, say_report
 from harness.errors import UsageError
 from harness.runs.dialects import known_rule
 
@@ -22,7 +23,7 @@ SIDES = {
 
 
 @click.command()
-@click.argument("code", required=False)
+@click.argument("code", required=False, shell_complete=names.rules)
 @json_option
 def rules(code: str | None, as_json: bool) -> None:
     """Explain the rules: all in a line each, or CODE in full.
@@ -36,7 +37,7 @@ def rules(code: str | None, as_json: bool) -> None:
             if as_json:
                 say_json(as_object(rule))
             else:
-                say(f"{rule.severity:<10} {rule.code:<32} {_sentence(rule)}")
+                say_report(f"{rule.severity:<10} {rule.code:<32} {_sentence(rule)}")
         return
     if not known_rule(code):
         near = get_close_matches(code, CATALOGUE, n=3)
@@ -45,7 +46,7 @@ def rules(code: str | None, as_json: bool) -> None:
     if as_json:
         say_json(as_object(rule))
         return
-    say(f"{rule.code}: {rule.severity}")
+    say_report(f"{rule.code}: {rule.severity}")
     if code in VARIES:
         say(f"  may be {varies(rule)}")
     say(f"  {_sentence(rule)}")
@@ -74,5 +75,5 @@ def varies(rule: Rule) -> str:
 
 
 def _sentence(rule: Rule) -> str:
-    names = {name: f"<{name}>" for name in ("detail", "baseline", "candidate", "lost")}
-    return rule.says.format(**names)
+    filled = {name: f"<{name}>" for name in ("detail", "baseline", "candidate", "lost")}
+    return rule.says.format(**filled)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,9 @@ from harness.thresholds import slow
 
 if TYPE_CHECKING:
     from harness.runs.declared import Clients
+
+
+LOG = logging.getLogger(__name__)
 
 
 class Bodies(msgspec.Struct, kw_only=True):
@@ -124,7 +128,10 @@ def _sample(
 ) -> tuple[Sample, Take | None]:  # fmt: skip
     """One sample, tried until it is measured or the attempts are used up; and its take, if it is measured."""
     sample = Sample(number=number)
-    for _ in range(max(1, asking.attempts)):
+    for attempt in range(1, max(1, asking.attempts) + 1):
+        if sample.reason:
+            what = f"{asking.candidate}/{shape}: attempt {attempt} of {asking.attempts}"
+            LOG.info("%s, as the one before measured nothing: %s", what, sample.reason)
         try:
             found = _taken(asking, shape, prepared, base, number)
         except NotMeasured as exc:

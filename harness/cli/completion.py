@@ -1,0 +1,45 @@
+"""harness completion, and what it completes: what is known here and now, never a failure."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from harness.cli.common import say
+from harness.cli.names import PROGRAMS, variable_of
+from harness.errors import Exit
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print what makes SHELL complete verbs, options, files, providers, shapes, rules and faults.
+
+    \b
+    eval "$(harness completion bash)"    # in ~/.bashrc; bash 4.4 or newer
+    eval "$(harness completion zsh)"     # in ~/.zshrc, after compinit
+    harness completion fish > ~/.config/fish/completions/harness.fish
+    """
+    found = get_completion_class(shell)
+    assert found is not None
+    for program in PROGRAMS:
+        say(found(ctx.find_root().command, {}, program, variable_of(program)).source().strip())
+
+
+def answer(command: click.Command, program: str, asked: str) -> int:
+    """Answer a shell that asks by the program's variable, `bash_complete` and the like. Returns the exit code.
+
+    Source: click, "Shell Completion".
+    """
+    shell, _, instruction = asked.partition("_")
+    found = get_completion_class(shell)
+    if found is None or instruction not in ("source", "complete"):
+        return Exit.USAGE
+    shell_here = found(command, {}, program, variable_of(program))
+    text = shell_here.source() if instruction == "source" else shell_here.complete()
+    if text:
+        say(text)
+    return Exit.CONFORMS
