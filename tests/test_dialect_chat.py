@@ -312,6 +312,18 @@ def test_finish_reasons(raw: str, reason: str) -> None:
     assert (found.finish_reason, found.finish_raw) == (reason, raw)
 
 
+def test_a_reason_counts_beside_text_and_log_probabilities() -> None:
+    """As servers send it that hold the last token back until they know why it was the last."""
+    sure = {"content": [{"token": "b", "logprob": -0.5}]}
+    last = chunk(choices=[choice({"content": "b"}, "length", logprobs=sure)])
+    events, found = read(stream(ROLE, chunk({"content": "a"}), last))
+    assert [type(event) for event in events] == [Start, Text, Text, Finish, End]
+    assert (found.text, found.finish_reason, found.finish_raw, found.terminal) == ("ab", "length", "length", "done")
+    assert codes(found) == set()
+    bare = message(ROLE, chunk({"content": "a"}), chunk(choices=[choice({}, "stop", logprobs=sure)]))
+    assert (bare.text, bare.finish_reason, codes(bare)) == ("a", "stop", set())
+
+
 def test_the_last_reason_that_says_something_counts() -> None:
     found = message(chunk({"content": "a"}, ""), chunk(finish="stop"), chunk(finish="length"), chunk(finish=None))
     assert (found.finish_reason, found.finish_raw) == ("length", "length")

@@ -152,6 +152,7 @@ def test_rewrites_do_what_they_say() -> None:
 # -- the facts, one by one ----------------------------------------------------------------------------------------
 
 CALL = call(0, "call_a", "f", "{}")
+SURE = {"content": [{"token": "a", "logprob": -1}]}
 # Name, body, and facts as told() writes them: `path=value`, a set as its members, `-` for no such fact.
 SAYS: list[tuple[str, bytes, str]] = [
     ("a documented stream", stream(*TEXT, COUNTED),
@@ -232,6 +233,10 @@ SAYS: list[tuple[str, bytes, str]] = [
     ("CR and comments", b": hi\r\n" + stream(*TEXT).replace(b"\n", b"\r").replace(b"data: ", b"data:"),
      "sse.line-endings=cr,crlf sse.comments=yes sse.data-space=no"),
     ("logprobs", stream(*SCRIPTS["logprobs"]), "logprobs=yes"),
+    ("logprobs beside the reason", stream(ROLE, chunk({"content": "a"}), chunk(choices=[choice({}, "stop", logprobs=SURE)])),
+     "logprobs=yes finish.place=alone finish.value=stop"),
+    ("logprobs beside reason and text", stream(ROLE, chunk(choices=[choice({"content": "a"}, "length", logprobs=SURE)])),
+     "logprobs=yes finish.place=with-text finish.value=length"),
     ("logprobs null", stream(ROLE, chunk(choices=[choice({"content": "a"}, logprobs=None)]), STOP), "logprobs=no"),
     ("a message beside deltas", stream(*SCRIPTS["message"]), "chunk.message=beside"),
     ("a message alone", stream(*SCRIPTS["message-alone"]), "chunk.message=instead chunk.delta=missing"),
