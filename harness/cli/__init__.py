@@ -35,6 +35,7 @@ COMMANDS = {
     "import": "make a fixture of a cassette, a HAR file or curl's output",
     "accept": "turn a report's findings into acceptances",
     "init": "set up a project in this folder",
+    "doctor": "say what is missing, and what to do about it",
     "demo": "see it work: no key, no network",
     "completion": "print what makes a shell complete verbs, options and names",
 }
