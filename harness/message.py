@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from harness.events import Audio, End, Error, Event, Finish, Note, Reasoning, Refusal, Text, ToolCall, Usage
+from harness.growing import joined_unless_same
 
 _RAW_DECODER = json.JSONDecoder()
 
@@ -231,11 +232,9 @@ def first_id(fragments: Iterable[ToolCall]) -> str:
 
 def joined_name(fragments: Iterable[ToolCall]) -> str:
     """Name pieces joined; a piece equal to the whole name so far is a repeat (case 024)."""
-    name = ""
-    for fragment in fragments:
-        if fragment.name and fragment.name != name:
-            name = fragment.name if fragment.whole else name + fragment.name
-    return name
+    named = [fragment for fragment in fragments if fragment.name]
+    start = next((i for i in range(len(named) - 1, -1, -1) if named[i].whole), 0)
+    return joined_unless_same([fragment.name or "" for fragment in named[start:]])
 
 
 def join_arguments(fragments: Sequence[ToolCall]) -> tuple[str, ToolCall | None]:

@@ -85,6 +85,34 @@ def one_index_many_ids(n: int) -> bytes:
     return b"".join(event(chunk({"index": 0, "delta": {"tool_calls": [one]}})) for one in calls) + DONE
 
 
+def fragments(*functions: dict[str, Any], **more: Any) -> bytes:
+    """One fragment of call 0 in each event."""
+    entries = ({"index": 0, "function": function, **more} for function in functions)
+    return b"".join(event(chunk({"index": 0, "delta": {"tool_calls": [entry]}})) for entry in entries)
+
+
+def name_in_pieces(n: int) -> bytes:
+    return fragments(*({"name": f"piece{i}"} for i in range(n))) + DONE
+
+
+def name_and_arguments_in_pieces(n: int) -> bytes:
+    return fragments(*({"name": f"n{i}", "arguments": "[[1,"} for i in range(n))) + DONE
+
+
+def name_beside_each_piece_of_arguments(n: int) -> bytes:
+    pieces = ['{"a": "', *["x } y"] * n, '"}']
+    return fragments(*({"name": "f", "arguments": piece} for piece in pieces)) + DONE
+
+
+def name_beside_blank_arguments(n: int) -> bytes:
+    return fragments(*({"name": "f", "arguments": " "} for _ in range(n))) + DONE
+
+
+def giant_id_that_changes(n: int) -> bytes:
+    first = fragments({"name": "f", "arguments": ""}, id="i" * 40 * n)
+    return first + b"".join(fragments({"arguments": "1"}, id=f"j{i}") for i in range(n)) + DONE
+
+
 def giant_indexes(n: int) -> bytes:
     calls = [call(10**30), call(-1), call(-(10**30)), call(2**64)]
     return b"".join(
@@ -134,6 +162,8 @@ def carriage_returns(n: int) -> bytes:
 
 MAKERS: list[Maker] = [
     choices_in_a_chunk, choices_each, one_choice_again, calls_in_a_delta, calls_backwards, one_index_many_ids,
+    name_in_pieces, name_and_arguments_in_pieces, name_beside_each_piece_of_arguments, name_beside_blank_arguments,
+    giant_id_that_changes,
     giant_indexes, stray_lines, stray_braces, open_braces, unterminated_lines, glued_lines, unknown_keys, giant_key,
     finish_reasons, comments, carriage_returns,
 ]  # fmt: skip

@@ -18,13 +18,13 @@ PATHS = sorted(PACKAGE.rglob("*.py"))
 # belongs: beside those that do what it does, above all that it imports.
 ORDER = [
     "errors findings",
-    "sse events recording jsontext asked data rule codings endpoint conventions secrets",
+    "sse events recording jsontext growing asked data rule codings endpoint conventions secrets",
     "message history dialects steps faults faults_body faults_wire error_forms detect cuts timing",
     "reduce facts structure leaks",
     "catalogue catalogue_dialects catalogue_responses catalogue_run catalogue_varies rules shapes plugin clients "
     "answers clean whole",
     "judges compare cutover thresholds align",
-    "settings providers presets config bodies store partial matching transport recorder http1 loopback replay capture "
+    "settings providers presets config bodies filebody store partial matching transport recorder http1 loopback replay capture "
     "proxy serving claims targets commands adapters cases policy importers importing",
     "runs",
     "reports",

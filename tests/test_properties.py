@@ -32,6 +32,7 @@ OTHER_NOTES = {
     "end.marker-foreign": "[DONE] is chat's own marker",
     "sse.event-name-missing": "chat has no event names",
     "sse.event-name-differs": "chat has no event names",
+    "stream.restarted": "nothing in chat says so but a role, which has a rule of its own",
 }
 OTHER_FAMILIES = ("responses.", "anthropic.", "gemini.", "ollama.", "cohere.", "completions.")
 

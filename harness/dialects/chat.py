@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from harness.dialects.base import Dialect, error_event, first_integer, looks_like_error
 from harness.events import Audio, Event, Finish, Item, Reasoning, Refusal, Start, Text, ToolCall, Unknown, Usage
+from harness.growing import Completion, Grown
 from harness.jsontext import as_text
-from harness.message import complete_at
 from harness.sse import ServerSentEvent
 
 FINISH = {
@@ -31,13 +31,14 @@ PLAIN = frozenset({"role", "reasoning_details"})
 class Slot:
     """One call of one choice, as known so far."""
 
-    __slots__ = ("id", "index", "name", "pieces")
+    __slots__ = ("completion", "id", "index", "name", "pieces")
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.id = ""
-        self.name = ""
+        self.name = Grown()
         self.pieces: list[str] = []  # read only when a fragment could open another call
+        self.completion: Completion | None = None  # of the pieces, from the first time that is asked
 
 
 class ChoiceState:
@@ -299,10 +300,10 @@ class Chat(Dialect):
             state.last = slot
             if call_id and not slot.id:
                 slot.id = call_id
-            if name and name != slot.name:
+            if name and not slot.name.equals(name):
                 if slot.name and "tool.name-split" not in self.notes.by_code:  # to show it copies the whole name
-                    self.notes.add("tool.name-split", at, length, f"{slot.name!r} + {name!r}")
-                slot.name += name
+                    self.notes.add("tool.name-split", at, length, f"{str(slot.name)!r} + {name!r}")
+                slot.name.add(name)
             if arguments:
                 slot.pieces.append(arguments)
             out.append(ToolCall(number, slot.index, wire, call_id, name, arguments, False, at, length, kind))
@@ -320,15 +321,18 @@ class Chat(Dialect):
                 if wire is not None:
                     self.notes.add("tool.index-reused", at, length, f"index {as_text(wire)}: {slot.id!r}, {call_id!r}")
                 return True
-            self.notes.add("tool.id-changes", at, length, f"{slot.id!r} became {call_id!r}")
+            if "tool.id-changes" not in self.notes.by_code:  # to show it copies the first id
+                self.notes.add("tool.id-changes", at, length, f"{slot.id!r} became {call_id!r}")
             return False
         if call_id and slot.id:
             return False
         if name and slot.name and arguments:
-            so_far = "".join(slot.pieces)
-            if complete_at(so_far) is not None and so_far.strip() != arguments.strip():
+            if slot.completion is None:
+                slot.completion = Completion()
+            if slot.completion.of(slot.pieces) and "".join(slot.pieces).strip() != arguments.strip():
                 if wire is not None:
-                    self.notes.add("tool.index-reused", at, length, f"index {as_text(wire)}: {slot.name!r}, {name!r}")
+                    names = f"{str(slot.name)!r}, {name!r}"
+                    self.notes.add("tool.index-reused", at, length, f"index {as_text(wire)}: {names}")
                 return True
         # A first id on a call that has none, arguments under way: nothing says that it is another call.
         return wire is None and bool(call_id) and bool(slot.pieces) and bool(name)

@@ -12,6 +12,7 @@ from harness.dialects.base import JSON_TYPES
 from harness.dialects.chat import REASONING_NAMES, detail_texts
 from harness.events import Event, Text, ToolCall
 from harness.facts.base import Facts, Place
+from harness.growing import Grown
 from harness.message import Message
 from harness.sse import ServerSentEvent
 
@@ -241,7 +242,7 @@ class ChatFacts(Facts):
             call = facts.calls.get(event.index)
             fresh = call is None
             if call is None:
-                call = facts.calls[event.index] = {"deltas": 0, "id": "", "name": "", "named_at": 0, "fragments": 0}
+                call = facts.calls[event.index] = {"deltas": 0, "id": "", "name": Grown(), "fragments": 0}
                 facts.wires.append(event.wire_index)
             if event.index in touched:
                 self.note("tool.index-twice-in-delta", *place, f"index {event.wire_index}")
@@ -296,7 +297,7 @@ class ChatFacts(Facts):
                 self.note("tool.id-on-continuation", *place, {"null": "null", "empty": '""'}.get(id_form, "repeated"))
             name_form = _form(body, "name")
             if name_form == "string":
-                name_form = "same" if name == call["name"] else "more" if call["name"] else "late"
+                name_form = "same" if call["name"].equals(name) else "more" if call["name"] else "late"
             self.member("tool.name.later", name_form, place)
             if name_form == "same":
                 self.note("tool.name-repeated", *place, str(name))
@@ -306,8 +307,8 @@ class ChatFacts(Facts):
                 self.note("tool.name-on-continuation", *place, {"null": "null", "empty": '""'}[name_form])
         if call_id and not call["id"]:
             call["id"] = call_id
-        if name and type(name) is str and name != call["name"]:
-            call["name"] += name
+        if type(name) is str:
+            call["name"].add_unless_same(name)
 
     def _usage(self, payload: dict[str, Any], choices: Any, place: Place) -> None:
         where = None
