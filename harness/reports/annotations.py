@@ -18,7 +18,10 @@ SHOWN = 10  # annotations of a kind that GitHub shows for a step
 
 
 def gate_annotations(report: Report, fail_on: Severity = Severity.NEGOTIABLE) -> str:
-    """What fails as errors, what is accepted or was not measured as warnings, what passes as notices; worst first."""
+    """What fails as errors, what is accepted or was not measured as warnings, what passes or is skipped as notices.
+
+    The worst come first.
+    """
     lines: dict[Kind, list[str]] = {"error": [], "warning": [], "notice": []}
     found = [(result.shape, finding) for result in report.shapes for finding in result.findings]
     for shape, finding in sorted(found, key=lambda pair: -pair[1].severity.rank):
@@ -30,6 +33,8 @@ def gate_annotations(report: Report, fail_on: Severity = Severity.NEGOTIABLE) ->
     for result in report.shapes:
         if result.outcome is Outcome.NOT_MEASURED:
             lines["warning"].append(_command("warning", f"{result.shape} not measured", result.reason))
+        elif result.outcome is Outcome.SKIPPED:
+            lines["notice"].append(_command("notice", f"{result.shape} skipped", result.reason))
     lines["notice"].insert(0, _command("notice", f"{report.baseline} -> {report.candidate}", report.outcome))
     return "\n".join(line for kind, all_ in lines.items() for line in _few(kind, all_))
 
