@@ -82,13 +82,17 @@ def heal(text: str) -> str:
     return text
 
 
+MANY = 4096  # pieces: joined then, since a piece of a word or two takes ten times its length as a string of its own
+
+
 class _Channel:
     """Pieces of one channel of one choice, by item, in order of the items' first appearance."""
 
-    __slots__ = ("by_key", "key", "pieces")
+    __slots__ = ("by_key", "joined_so_far", "key", "pieces")
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
+        self.joined_so_far = 0  # the first pieces of the list, long ones that are not joined again
         self.key: str | int | None = None
         self.by_key: dict[str | int | None, list[str]] = {None: self.pieces}
 
@@ -96,9 +100,19 @@ class _Channel:
         if event.key != self.key:
             self.key = event.key
             self.pieces = self.by_key.setdefault(event.key, [])
+            self.joined_so_far = len(self.pieces)
         if event.whole:
             self.pieces.clear()
+            self.joined_so_far = 0
         self.pieces.append(event.text)
+        if len(self.pieces) - self.joined_so_far > MANY:
+            self.join()
+
+    def join(self) -> None:
+        """Make one of the pieces that came since the last time."""
+        start = self.joined_so_far
+        self.pieces[start:] = ["".join(self.pieces[start:])]
+        self.joined_so_far = start + 1
 
     def joined(self) -> str:
         return heal("".join([piece for pieces in self.by_key.values() for piece in pieces]))
@@ -129,7 +143,7 @@ class MessageFold:
 
     def extend(self, events: Iterable[Event]) -> None:
         """Fold the events in."""
-        choices = self.choices
+        choices, channel = self.choices, None
         for event in events:
             kind = type(event)
             if kind is Text:
@@ -160,6 +174,8 @@ class MessageFold:
                     fold.finish_reason, fold.finish_raw = event.reason, event.raw  # type: ignore[union-attr]
             else:
                 self._rare(event)
+        if channel is not None and len(channel.pieces) - channel.joined_so_far > MANY:
+            channel.join()
 
     def _rare(self, event: Event) -> None:
         if isinstance(event, Usage):

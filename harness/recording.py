@@ -7,11 +7,13 @@ Source of the fields: DESIGN, "Fixtures on disk" (contract).
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
 
 SIDECAR_FORMAT = "sse-harness/1"
+PIECE = 256 * 1024  # bytes of a body that are looked at at once: what is read of them is held at the same time
 
 END_STATES = (
     "eof", "cut", "reset", "protocol-error", "timeout:first-event", "timeout:idle", "timeout:total",
@@ -47,7 +49,10 @@ class Read(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Recording(msgspec.Struct, kw_only=True):
-    """One response. `status` is null, `headers` empty when unknown (a bare file); header names are lower case."""
+    """One response. `status` is null, `headers` empty when unknown (a bare file); header names are lower case.
+
+    For those who ask the store for it a large body stays in its file: it has a length, slices and `bytes()` alone then.
+    """
 
     body: bytes
     reads: list[Read] = []
@@ -62,13 +67,18 @@ class Recording(msgspec.Struct, kw_only=True):
 
     def pieces(self) -> list[bytes]:
         """The body cut as it was read; the whole body as one piece if the reads are unknown."""
-        if not self.reads:
-            return [self.body] if self.body else []
-        ends = [read.end for read in self.reads]
-        cuts = [self.body[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-        if ends[-1] < len(self.body):
-            cuts.append(self.body[ends[-1] :])
-        return [piece for piece in cuts if piece]
+        return list(self.in_pieces(max(1, len(self.body))))
+
+    def in_pieces(self, most: int = PIECE) -> Iterator[bytes]:
+        """The same one by one, cut further where a piece would be longer than `most` bytes."""
+        start, size = 0, len(self.body)
+        for read in (*self.reads, Read(end=size, microseconds=0)):
+            while start < read.end:
+                end = min(start + most, read.end, size)
+                if end <= start:  # reads that tell of more than there is
+                    return
+                yield self.body[start:end]
+                start = end
 
 
 class Sidecar(msgspec.Struct, kw_only=True):
@@ -89,7 +99,10 @@ class Sidecar(msgspec.Struct, kw_only=True):
 
 def sha256(data: bytes) -> str:
     """Hex digest, as it stands in sidecars."""
-    return hashlib.sha256(data).hexdigest()
+    digest = hashlib.sha256()
+    for start in range(0, len(data), PIECE):
+        digest.update(data[start : start + PIECE])
+    return digest.hexdigest()
 
 
 def sidecar_of(recording: Recording) -> Sidecar:

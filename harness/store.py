@@ -15,12 +15,13 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 
 from harness.codings import decoder_for
 from harness.errors import UsageError
+from harness.filebody import FileBody
 from harness.recording import END_STATES, SIDECAR_FORMAT, Read, Recording, Sidecar, sha256, with_body
 
 NAME = re.compile(r"[a-z0-9-]+")
@@ -41,13 +42,15 @@ class Loaded:
     case: dict[str, Any] | None = None
 
 
-def load(path: Path | str) -> Loaded:
+def load(path: Path | str, *, large: int | None = None) -> Loaded:
     """Read a body and what its neighbour says of it. A bare body has no status and ended with "eof".
+
+    A body of more than `large` bytes stays in its file (filebody.FileBody), for those who only look at parts of it.
 
     Raises UsageError, naming the file: missing, unreadable, too large, or a sidecar or case file that is broken.
     """
     path = Path(path)
-    body = _read(path, MAX_FILE)
+    body = _read(path, MAX_FILE) if large is None else _look(path, large)
     beside = path.with_suffix(".json")
     if beside == path or not beside.is_file():
         following = None if beside == path else _after_crash(beside, sha256(body))
@@ -196,6 +199,16 @@ def _read(path: Path, limit: int) -> bytes:
     if len(data) > limit:
         raise UsageError(f"{path}: larger than {limit // 1024**2} MiB, the most that is read")
     return data
+
+
+def _look(path: Path, large: int) -> bytes:
+    """The body, or what stands for it, typed as what it is used as: a union would be asked of everyone."""
+    try:
+        if path.is_file() and large < path.stat().st_size <= MAX_FILE:
+            return cast(bytes, FileBody(path))
+    except (OSError, ValueError):  # reading it says what is wrong
+        pass
+    return _read(path, MAX_FILE)
 
 
 def valid_name(name: str) -> bool:

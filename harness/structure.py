@@ -61,11 +61,11 @@ class Reading(msgspec.Struct, kw_only=True):
 def read(
     recording: Recording, dialect: str, asked: Asked | None = None, events: list[Event] | None = None
 ) -> Reading:  # fmt: skip
-    """Reduce a recording once, along its reads, to message and structure. `events`, if given, receives every event."""
+    """Reduce a recording once, in pieces, to message and structure. `events`, if given, receives every event."""
     facts = facts_for(dialect)
     facts.expect(asked)
     reducer = Reducer(dialect, facts)
-    for piece in recording.pieces():
+    for piece in recording.in_pieces():
         found = reducer.feed(piece)
         if events is not None:
             events.extend(found)

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
 
 from harness.events import Audio, Event, Ping, Reasoning, Refusal, Text, ToolCall
-from harness.recording import Read, Recording
+from harness.recording import PIECE, Read, Recording
 
 BURST_GAP = 50_000  # microseconds: reads less than this apart are one burst
 LATE = 2_000_000  # microseconds without an event, after which a burst that is the whole answer was held back (RULES)
@@ -111,13 +111,22 @@ def measure(recording: Recording, events: Iterable[Event]) -> Timing | None:
         if last is not None and moment.microseconds > last.microseconds:
             timing.longest_gap = _longer(timing.longest_gap, last, moment)
         last = moment
-    for comment in _COMMENT.finditer(recording.body):
-        index = bisect_left(ends, comment.end())
+    for end in _comment_starts(recording.body):
+        index = bisect_left(ends, end)
         if index < len(ends):
             alive[index] = alive.get(index, 0) + 1
     timing.bursts = list(_bursts(reads, counts))
     timing.keep_alives = _keep_alives(reads, alive)
     return timing
+
+
+def _comment_starts(body: bytes) -> Iterator[int]:
+    """Where the colon that opens a comment ends. A part at a time: a large body may stay in its file."""
+    for start in range(0, len(body), PIECE):
+        before = min(start, 1)  # the byte that tells whether a line begins here
+        part = body[start - before : start + PIECE]
+        for comment in _COMMENT.finditer(part, before):
+            yield start - before + comment.end()
 
 
 def _longer(known: Silence | None, before: Moment, after: Moment) -> Silence:

@@ -24,8 +24,8 @@ ORDER = [
     "catalogue catalogue_dialects catalogue_responses catalogue_run catalogue_varies rules shapes plugin clients "
     "answers clean whole",
     "judges compare cutover thresholds align",
-    "settings providers presets config bodies filebody store partial matching transport recorder http1 loopback replay capture "
-    "proxy serving claims targets commands adapters cases policy importers importing",
+    "settings providers presets config bodies filebody store partial matching transport recorder http1 loopback replay "
+    "capture proxy serving claims targets commands adapters cases policy importers importing",
     "runs",
     "reports",
     "testing pytest_streams pytest_items pytest_plugin cli",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 import msgspec
 
-from harness.cli.common import FILE, complain, dialect_option, json_option, say, say_json
+from harness.cli.common import FILE, dialect_option, jobs_option, json_option
+from harness.cli.each import Said, failed, tell_each
 from harness.errors import Exit, UsageError
 from harness.reports import text
 from harness.reports.timing import timing_lines
@@ -22,9 +24,12 @@ VIEWS = ("events", "message", "structure", "timeline", "bytes")
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @click.option("--as", "view", type=click.Choice(VIEWS), default="message", show_default=True, help="What to show.")
 @dialect_option
+@jobs_option
 @json_option
 @click.pass_context
-def show(ctx: click.Context, files: tuple[Path, ...], view: str, dialect: str | None, as_json: bool) -> None:
+def show(
+    ctx: click.Context, files: tuple[Path, ...], view: str, dialect: str | None, jobs: int | None, as_json: bool
+) -> None:  # fmt: skip
     """Show what recorded streams say.
 
     Folders are searched for .sse files (but no hidden folders in them). With --json, one object a line per file, in
@@ -34,23 +39,19 @@ def show(ctx: click.Context, files: tuple[Path, ...], view: str, dialect: str | 
     harness show fixtures/openai/tool-call.sse --as events
     harness show answer.sse --dialect chat --json
     """
-    failed = False
-    for path in expand(files):
-        try:
-            shown = open_file(path, dialect, keep_events=view in ("events", "timeline"))
-        except UsageError as exc:
-            complain(str(exc))
-            failed = True
-            continue
-        if shown.loaded.warning:
-            complain(shown.loaded.warning)
-        if as_json:
-            say_json(as_object(path, shown, view))
-        else:
-            say(f"{path} ({shown.dialect}, by {shown.known_by})")
-            say(as_text(shown, view))
-    if failed:
-        ctx.exit(Exit.USAGE)
+    work = partial(_show, view=view, dialect=dialect, as_json=as_json)
+    ctx.exit(tell_each(work, lambda: expand(files), jobs))
+
+
+def _show(path: Path, *, view: str, dialect: str | None, as_json: bool) -> Said:
+    try:
+        shown = open_file(path, dialect, keep_events=view in ("events", "timeline"))
+    except UsageError as exc:
+        return failed(exc)
+    said = Said(Exit.CONFORMS, shown.loaded.warning)
+    if as_json:
+        return said.json(as_object(path, shown, view))
+    return said.text(f"{path} ({shown.dialect}, by {shown.known_by})").text(as_text(shown, view))
 
 
 def as_object(path: Path, shown: Shown, view: str) -> object:
@@ -69,7 +70,7 @@ def as_object(path: Path, shown: Shown, view: str) -> object:
         return {
             "file": str(path), "reads": recording.reads, "end": recording.end, "events": places, "timing": timing,
         }  # fmt: skip
-    lines = [line.decode("latin-1") for line in recording.body.splitlines(keepends=True)]
+    lines = [line.decode("latin-1") for line in bytes(recording.body).splitlines(keepends=True)]
     return {"file": str(path), "encoding": "latin-1", "lines": lines}
 
 
@@ -87,4 +88,4 @@ def as_text(shown: Shown, view: str) -> str:
         timing = measure(recording, shown.events)
         lines = [*text.timeline_lines(recording, shown.events), *(timing_lines(timing) if timing is not None else ())]
         return "\n".join(lines)
-    return "\n".join(text.bytes_lines(recording.body))
+    return "\n".join(text.bytes_lines(bytes(recording.body)))

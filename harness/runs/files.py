@@ -16,6 +16,7 @@ from harness.detect import detect
 from harness.dialects import dialect_named
 from harness.errors import UsageError
 from harness.events import Event
+from harness.filebody import LARGE
 from harness.findings import Finding, Outcome, Severity, outcome_of
 from harness.jsontext import to_json
 from harness.message import Message
@@ -79,13 +80,15 @@ def _below(folder: Path) -> Iterator[Path]:
 def open_file(path: Path, dialect: str | None = None, *, keep_events: bool = False) -> Shown:
     """Load and read one file. The dialect is the one given, else the sidecar's, else told by the content.
 
+    A large body stays in its file and is read in pieces: what is held is what it says, and the events if they are kept.
+
     Raises UsageError: an unreadable file, an unknown dialect, a body that does not tell its dialect.
     """
     if path.is_dir():
         raise UsageError(_of_folder(path))
     if path.suffix == ".json" and path.is_file() and is_sidecar(path):
         raise UsageError(f"{path}: this is a sidecar; name {path.with_suffix('.sse')}")
-    loaded = load(path)
+    loaded = load(path, large=LARGE)
     recording = loaded.recording
     if dialect is not None:
         known_by = "given"
