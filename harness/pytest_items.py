@@ -149,6 +149,8 @@ class GateRun:
         except UsageError as exc:  # the verdict stands without them
             self._problems.append(one_line(str(exc)))
         report = self._report = conclude(self.project, settings.baseline, settings.candidate, results, sides)
+        if all(result.outcome is Outcome.SKIPPED for result in results) and not settings.skip_unmeasured:
+            self._problems.append("not measured: every shape is skipped, so nothing says that the candidate conforms")
         for path in settings.reports:
             write_report(path, report, sides)
 

@@ -21,6 +21,7 @@ from harness.replay import Replay
 from harness.runs.gate import gate
 from harness.store import load
 
+CANONICAL = ("text", "tool-call", "stop", "error")
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 GATE = ("--harness-baseline", "vllm", "--harness-candidate", "candidate")
 PROVIDERS = """
@@ -196,6 +197,19 @@ def test_a_skipped_shape_is_a_skip_with_its_reason(folder: Folder, vllm: Replay)
     result.stdout.fnmatch_lines(["  shape stop: skipped (no stop strings here)"])
 
 
+@EVERYWHERE
+def test_a_run_without_evidence_does_not_pass(folder: Folder, workers: tuple[str, ...]) -> None:
+    skips = ", ".join(f"{name}: {{skip: later}}" for name in CANONICAL)
+    folder.providers("http://127.0.0.1:9/v1", f"shapes: {{{skips}}}")
+    result = folder.run(*GATE, *workers)
+    assert result.ret == 1
+    result.assert_outcomes(skipped=4, failed=1)
+    result.stdout.fnmatch_lines(["not measured: every shape is skipped, so nothing says that the candidate conforms"])
+    result.stdout.fnmatch_lines(["vllm -> candidate: NOT-MEASURED"])
+    assert folder.gate()["outcome"] == "not-measured"
+    assert folder.run(*GATE, *workers, "--harness-unmeasured=skip").ret == 0, "which says that this is fine"
+
+
 def test_a_recorded_candidate_needs_neither_server_nor_providers(folder: Folder) -> None:
     folder.fixtures("transformers")
     (folder.path / "providers.yaml").unlink()
@@ -336,21 +350,53 @@ def test_owners_are_told_and_what_is_bound_to_another_baseline_does_not_count(
     assert found["acceptances"] == folder.gate()["acceptances"]
 
 
+@EVERYWHERE
 @pytest.mark.parametrize(
     ("entry", "selection"),
     [
         ("{rule: role.missing, reason: x}", ("-k", "text")),
         ("{rule: role.missing, reason: x}", ("--harness-shape", "text")),
         ("{rule: role.missing, shape: stop, reason: x}", ("-k", "text")),
+        ("{rule: role.missing, shape: '*t*', reason: x}", ("-k", "text")),
     ],
 )
 def test_an_acceptance_is_not_stale_before_all_its_shapes_were_measured(
-    folder: Folder, vllm: Replay, entry: str, selection: tuple[str, ...]
+    folder: Folder, vllm: Replay, entry: str, selection: tuple[str, ...], workers: tuple[str, ...]
 ) -> None:
     folder.providers(vllm.base_url, f"accept: [{entry}]")
-    result = folder.run(*GATE, *selection)
+    result = folder.run(*GATE, *selection, *workers)
     assert result.ret == 0
-    result.assert_outcomes(passed=1, deselected=3 if "-k" in selection else 0)
+    assert result.parseoutcomes()["passed"] == 1
+
+
+@EVERYWHERE
+def test_what_was_not_measured_makes_nothing_stale(folder: Folder, vllm: Replay, workers: tuple[str, ...]) -> None:
+    """Of four shapes one is not measured: what is about that one as well may be needed still."""
+    (folder.path / "fixtures" / "vllm" / "stop.sse").unlink()
+    entries = [
+        "{rule: role.missing, reason: x}", "{rule: end.marker-missing, shape: stop, reason: x}",
+        "{rule: tool.id-missing, shape: 't*', reason: x}", "{rule: finish.missing, shape: error, reason: x}",
+    ]  # fmt: skip
+    folder.providers(vllm.base_url, f"accept: [{', '.join(entries[:2])}]")
+    measured = ("--harness-unmeasured=skip", *workers)
+    assert folder.run(*GATE, *measured).ret == 0
+    folder.providers(vllm.base_url, f"accept: [{', '.join(entries)}]")
+    result = folder.run(*GATE, *measured, "--harness-report", "report.json")
+    result.assert_outcomes(passed=3, skipped=1, failed=1)
+    stale = [("tool.id-missing", "t*", "stale"), ("finish.missing", "error", "stale")]
+    for report in (json.loads((folder.path / "report.json").read_bytes()), folder.gate()):
+        assert [(use["rule"], use["shape"], use["state"]) for use in report["acceptances"]] == stale
+
+
+@EVERYWHERE
+def test_a_run_that_stops_early_makes_nothing_stale_that_is_about_the_rest(
+    folder: Folder, transformers: Replay, workers: tuple[str, ...]
+) -> None:
+    folder.providers(transformers.base_url, "accept: [{rule: role.missing, reason: x}]")
+    result = folder.run(*GATE, *workers, "-x")
+    assert result.ret != 0
+    assert "acceptances that fail this gate" not in words(result)
+    assert "::acceptances" not in words(result)
 
 
 # -- usage errors ----------------------------------------------------------------------------------------------------
