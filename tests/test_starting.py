@@ -156,6 +156,28 @@ def test_the_list_names_every_preset_and_its_key() -> None:
     assert list(Path().iterdir()) == []
 
 
+WAY = ["demo", "init", "export OPENAI_API_KEY", "doctor", "record openai", "gate openai candidate", "accept report.json"]
+"""From nothing to what a team can live with: in these words wherever it is told."""
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/ci.md"])
+def test_the_way_is_the_same_everywhere(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    if page == "README.md":
+        text = text[text.index("## Gate a cutover") :]
+    if page == "docs/tutorial.md":
+        text = text[text.index("## 6. Your own endpoints") :]
+    told = [step for step in WAY if step != "demo" or page != "docs/tutorial.md"]
+    if page == "docs/ci.md":
+        text = text.replace("export the key", "export OPENAI_API_KEY")
+        told.remove("doctor")
+    where = [text.index(step if step.startswith("export") else f"harness {step}") for step in told]
+    assert where == sorted(where)
+    printed = harness("init").out
+    steps = [step if step.startswith("export") else f"  harness {step}" for step in WAY[2:]]
+    assert [printed.index(step) for step in steps] == sorted(printed.index(step) for step in steps)
+
+
 # -- what is written, used ----------------------------------------------------------------------------------------
 
 
