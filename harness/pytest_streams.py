@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pickle
+import time
 import warnings
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,7 +23,7 @@ from harness.runs.sending import Allowance
 from harness.runs.taking import take
 from harness.settings import suggestion
 from harness.steps import heard, plan
-from harness.store import folder_of, load, providers_of, takes
+from harness.store import folder_of, providers_of, takes
 from harness.structure import read
 from harness.testing import Quirk, Stream, quirk
 
@@ -63,7 +65,8 @@ def recorded_stream(request: pytest.FixtureRequest) -> Stream:
         faults = [parse_fault(fault) for fault in _faults(request)]
         provider = project.providers.get(name)
         dialect = provider.dialect if provider is not None else None
-        first, *others = [_opened(path, dialect) for path in _takes(project, name, shape)]
+        known = config.stash.setdefault(RECORDED, Known())
+        first, *others = [known.opened(path, dialect) for path in _takes(project, name, shape, known)]
     except UsageError as exc:
         failed(str(exc))
     recording, reading = first.loaded.recording, first.reading
@@ -76,13 +79,76 @@ def recorded_stream(request: pytest.FixtureRequest) -> Stream:
     )  # fmt: skip
 
 
-def _takes(project: Project, name: str, shape: str) -> list[Path]:
+class Known:
+    """Fixtures that were read in this run. Each is made anew for whoever asks, so that no test sees what another did.
+
+    What is known of a file or folder counts as long as its size and times are the same, and only if it was not written
+    to just before: then a second change need not show in them.
+    """
+
+    def __init__(self) -> None:
+        self.files: dict[tuple[Path, str | None], tuple[Stamp, bytes]] = {}
+        self.folders: dict[tuple[Path, str], tuple[Stamp, list[Path]]] = {}
+
+    def opened(self, path: Path, dialect: str | None) -> Shown:
+        """The file, read in its own dialect, else in the one given, else in the one it tells. Raises UsageError."""
+        beside = str(path.with_suffix(".json"))
+        stamp = _stamp(str(path), beside, beside + ".next")
+        known = self.files.get((path, dialect))
+        if known is not None and known[0] == stamp:
+            shown: Shown = pickle.loads(known[1])
+        else:
+            shown = open_file(path, otherwise=dialect)
+            if _settled(stamp) and len(shown.loaded.recording.body) <= LARGEST and len(self.files) < MOST:
+                self.files[path, dialect] = stamp, pickle.dumps(shown, pickle.HIGHEST_PROTOCOL)
+        if shown.loaded.warning:
+            warnings.warn(pytest.PytestWarning(one_line(shown.loaded.warning)), stacklevel=2)
+        return shown
+
+    def takes(self, root: Path, name: str, shape: str) -> list[Path]:
+        """Where the takes of a shape lie. Raises UsageError."""
+        folder = folder_of(root, name)
+        stamp = _stamp(str(folder))
+        known = self.folders.get((folder, shape))
+        if known is not None and known[0] == stamp:
+            return known[1]
+        paths = takes(root, name, shape)
+        if _settled(stamp):
+            self.folders[folder, shape] = stamp, paths
+        return paths
+
+
+RECORDED = pytest.StashKey[Known]()
+LARGEST = 1024**2  # bytes of a body that is kept
+MOST = 256  # files that are kept
+Stamp = tuple[tuple[int, ...] | None, ...]  # of each path: where it lies, its size and times; None if there is none
+
+
+def _stamp(*paths: str) -> Stamp:
+    found: list[tuple[int, ...] | None] = []
+    for path in paths:
+        try:
+            stat = os.stat(path)
+        except (OSError, ValueError):
+            found.append(None)
+        else:
+            found.append((stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns))
+    return tuple(found)
+
+
+def _settled(stamp: Stamp) -> bool:
+    """Whether nothing was written in the last second: times of files are coarse."""
+    latest = max((one[-1] for one in stamp if one is not None), default=0)
+    return time.time_ns() - latest > 1_000_000_000
+
+
+def _takes(project: Project, name: str, shape: str, known: Known) -> list[Path]:
     """Where the takes lie: one at least, or the test fails. Raises UsageError."""
-    paths = takes(project.fixtures, name, shape)
+    paths = known.takes(project.fixtures, name, shape)
     if not paths:
         remedy = f"`harness record {name} --shape {shape}` makes it"
-        known = {*project.providers, *providers_of(project.fixtures)}
-        if name not in known and (near := suggestion(name, known)):
+        names = {*project.providers, *providers_of(project.fixtures)}
+        if name not in names and (near := suggestion(name, names)):
             failed(f"{project.fixtures / name}: no fixtures of {name}{near}")
         failed(f"{project.fixtures / name}: no fixture of {shape}; {remedy}")
     return paths
@@ -93,7 +159,7 @@ def replay_server(request: pytest.FixtureRequest) -> Replay:
     name, shape = _marked(request, request.config.option.harness_baseline, all_shapes=True)
     try:
         project = project_of(request.config)
-        source = _takes(project, name, shape)[0] if shape else folder_of(project.fixtures, name)
+        source = _takes(project, name, shape, Known())[0] if shape else folder_of(project.fixtures, name)
         return Replay(source, faults=_faults(request))
     except UsageError as exc:
         failed(str(exc))
@@ -112,14 +178,6 @@ def _faults(request: pytest.FixtureRequest) -> list[str]:
     """The faults of the nearest marker that has any."""
     given = next((m.kwargs["fault"] for m in request.node.iter_markers("sse") if "fault" in m.kwargs), ())
     return [given] if isinstance(given, str) else list(given)
-
-
-def _opened(path: Path, dialect: str | None) -> Shown:
-    """The file, read in its own dialect, else in the one given, else in the one it tells."""
-    loaded = load(path)
-    if loaded.warning:
-        warnings.warn(pytest.PytestWarning(one_line(loaded.warning)), stacklevel=2)
-    return open_file(path, loaded.recording.dialect or dialect)
 
 
 def live_stream(request: pytest.FixtureRequest) -> Stream:

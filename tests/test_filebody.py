@@ -58,7 +58,7 @@ def test_the_same_is_read_wherever_the_body_is(monkeypatch: pytest.MonkeyPatch) 
     def read() -> list[object]:
         found: list[object] = []
         for path in EVERY:
-            shown = files.open_file(path, keep_events=True)
+            shown = files.open_file(path, keep_events=True, held=False)
             found.append([shown.dialect, shown.reading, shown.events, measure(shown.loaded.recording, shown.events)])
         return found
 
@@ -67,7 +67,7 @@ def test_the_same_is_read_wherever_the_body_is(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("harness.recording.PIECE", 100)
     monkeypatch.setattr("harness.timing.PIECE", 7)
     monkeypatch.setattr(Recording.in_pieces, "__defaults__", (100,))
-    assert isinstance(cast(object, files.open_file(EVERY[0]).loaded.recording.body), FileBody)
+    assert isinstance(cast(object, files.open_file(EVERY[0], held=False).loaded.recording.body), FileBody)
     assert read() == held
 
 

@@ -45,7 +45,7 @@ def show(
 
 def _show(path: Path, *, view: str, dialect: str | None, as_json: bool) -> Said:
     try:
-        shown = open_file(path, dialect, keep_events=view in ("events", "timeline"))
+        shown = open_file(path, dialect, keep_events=view in ("events", "timeline"), held=False)
     except UsageError as exc:
         return failed(exc)
     said = Said(Exit.CONFORMS, shown.loaded.warning)

@@ -77,10 +77,14 @@ def _below(folder: Path) -> Iterator[Path]:
             yield folder / name
 
 
-def open_file(path: Path, dialect: str | None = None, *, keep_events: bool = False) -> Shown:
-    """Load and read one file. The dialect is the one given, else the sidecar's, else told by the content.
+def open_file(
+    path: Path, dialect: str | None = None, *, otherwise: str | None = None, keep_events: bool = False,
+    held: bool = True,
+) -> Shown:  # fmt: skip
+    """Load and read one file. The dialect is the one given, else the sidecar's, else `otherwise`, else the content's.
 
-    A large body stays in its file and is read in pieces: what is held is what it says, and the events if they are kept.
+    If it need not be `held`, a large body stays in its file and is read in pieces: what takes memory is what it says,
+    and the events if they are kept.
 
     Raises UsageError: an unreadable file, an unknown dialect, a body that does not tell its dialect.
     """
@@ -88,12 +92,14 @@ def open_file(path: Path, dialect: str | None = None, *, keep_events: bool = Fal
         raise UsageError(_of_folder(path))
     if path.suffix == ".json" and path.is_file() and is_sidecar(path):
         raise UsageError(f"{path}: this is a sidecar; name {path.with_suffix('.sse')}")
-    loaded = load(path, large=LARGE)
+    loaded = load(path, large=None if held else LARGE)
     recording = loaded.recording
     if dialect is not None:
         known_by = "given"
     elif recording.dialect is not None:
         dialect, known_by = recording.dialect, "sidecar"
+    elif otherwise is not None:
+        dialect, known_by = otherwise, "given"
     else:
         dialect, known_by = detect(recording.body, str(path)), "content"
     dialect_named(dialect)
@@ -122,7 +128,7 @@ def message_json(file: Path | str, message: Message) -> dict[str, Any]:
 
 def lint_file(path: Path, dialect: str | None, fail_on: Severity) -> tuple[Shown, list[Finding], Outcome]:
     """What the rules say of one stream; differs if a finding is as bad as `fail_on`."""
-    shown = open_file(path, dialect)
+    shown = open_file(path, dialect, held=False)
     findings = with_breaks(lint(shown.reading.structure), shown.dialect)
     return shown, findings, outcome_of(findings, fail_on)
 
@@ -144,7 +150,7 @@ def diff_files(
 
     Raises UsageError as open_file does.
     """
-    ours, theirs = (open_file(path, dialect, keep_events=keep_events) for path in (one, other))
+    ours, theirs = (open_file(path, dialect, keep_events=keep_events, held=False) for path in (one, other))
     shape = ours.loaded.recording.shape or ""
     failed = ours.reading.structure.get("result") == "error"
     found = compare([ours.reading.structure], theirs.reading.structure, shape="error" if failed else shape)
@@ -173,7 +179,7 @@ def expected_text(shown: Shown) -> str:
 
 def write_expected(path: Path, dialect: str | None = None) -> bool:
     """Write `.expected.json` beside the body; true if that changed anything."""
-    target, text = expected_path(path), expected_text(open_file(path, dialect))
+    target, text = expected_path(path), expected_text(open_file(path, dialect, held=False))
     if target.is_file() and target.read_text("utf-8") == text:
         return False
     try:
@@ -200,7 +206,7 @@ def verify_expected(path: Path, dialect: str | None = None) -> list[str]:
         raise UsageError(
             f"{target}: structure_format is not {STRUCTURE_FORMAT}; write it anew with `harness expect --write {path}`"
         )
-    found = expected_of(open_file(path, dialect))
+    found = expected_of(open_file(path, dialect, held=False))
     if wanted == json.loads(to_json(found)):
         return []
     old, new = (to_json(value, indent=2).splitlines() for value in (wanted, found))
