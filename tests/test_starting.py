@@ -156,7 +156,8 @@ def test_the_list_names_every_preset_and_its_key() -> None:
     assert list(Path().iterdir()) == []
 
 
-WAY = ["demo", "init", "export OPENAI_API_KEY", "doctor", "record openai", "gate openai candidate", "accept report.json"]
+WAY = ["demo", "init", "export OPENAI_API_KEY", "doctor", "record openai", "gate openai candidate",
+       "accept report.json"]  # fmt: skip
 """From nothing to what a team can live with: in these words wherever it is told."""
 
 
