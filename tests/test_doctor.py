@@ -398,6 +398,9 @@ def test_a_proxy_variable_that_is_no_url(monkeypatch: pytest.MonkeyPatch) -> Non
      (400, {"error": {"message": "invalid model ID"}}, {}, "HTTP 400: invalid model ID", "there is no model 'tiny'"),
      (400, {"error": {"message": "stream is not supported"}}, {}, "HTTP 400", "streaming is refused"),
      (400, {"error": {"message": "stream_options: extra"}}, {}, "HTTP 400: stream_options", "`request:` of the"),
+     (404, {"error": {"message": "model: tiny"}}, {}, "HTTP 404: model: tiny", "there is no model 'tiny'"),
+     (400, {"message": "tiny is not a valid model ID"}, {}, "HTTP 400: tiny is not", "there is no model 'tiny'"),
+     (400, {"error": {"message": "API key not valid"}}, {}, "HTTP 400: API key", "the key in MY_KEY is not accepted"),
      (422, {"detail": [{"msg": "extra"}]}, {}, "HTTP 422", "the request is rejected"),
      (429, {"error": {"message": "slow down"}}, {}, "HTTP 429: slow down", "a rate limit or quota: wait"),
      (307, {}, {}, "HTTP 307", "redirects are not followed"),
@@ -446,6 +449,16 @@ def test_an_answer_that_holds_the_key_is_not_repeated() -> None:
     code, state, said, _ = live(json_answer(401, {"error": {"message": f"bad key {KEY}"}}))
     assert (code, state) == (3, "failed")
     assert said
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["The model `tiny` does not exist.", "Model Not Exist", "Invalid model: tiny", "model 'tiny' not found, pull it",
+     "Unknown Model, please check the model code", "Not found the model tiny or permission denied",
+     "Invalid model name passed in model=tiny", "The API deployment for this resource does not exist"],
+)  # fmt: skip
+def test_how_servers_say_that_they_have_no_such_model(said: str) -> None:
+    assert "there is no model 'tiny'" in live(json_answer(400, {"error": {"message": said}}))[3]
 
 
 def test_a_cap_on_requests_holds() -> None:

@@ -60,6 +60,12 @@ def test_without_options_it_is_openai_and_a_candidate(folder: Path) -> None:
     ]
 
 
+def test_quietly_it_tells_what_it_wrote_and_no_more() -> None:
+    done = harness("init", "--quiet")
+    assert done.code == 0
+    assert done.out.splitlines()[-1] == "wrote .gitattributes"
+
+
 def test_two_presets_of_two_dialects(folder: Path) -> None:
     done = harness("init", "--baseline", "openai", "--candidate", "anthropic", "--provider", "azure")
     assert done.code == 0

@@ -7,17 +7,20 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import say
-from harness.runs.starting import BASELINE, CANDIDATE, Started, start
+from harness.cli import names as known
+from harness.cli.common import advise, say
+from harness.runs.starting import BASELINE, CANDIDATE, Endpoint, Started, start
 
 
 @click.command()
-@click.option("--baseline", metavar="PRESET", help=f"What the application runs on today. [default: {BASELINE}]")
-@click.option("--candidate", metavar="PRESET", help=f"What is to take over. [default: {CANDIDATE}]")
-@click.option("--provider", "providers", multiple=True, metavar="PRESET",
+@click.option("--baseline", metavar="PRESET", shell_complete=known.presets,
+              help=f"What the application runs on today. [default: {BASELINE}]")
+@click.option("--candidate", metavar="PRESET", shell_complete=known.presets,
+              help=f"What is to take over. [default: {CANDIDATE}]")
+@click.option("--provider", "providers", multiple=True, metavar="PRESET", shell_complete=known.presets,
               help="A further endpoint; may be given again. Without the two above, the first is the baseline and the "
               "second the candidate; one alone is both.")
-@click.option("--dialect", "dialects", multiple=True, metavar="NAME",
+@click.option("--dialect", "dialects", multiple=True, metavar="NAME", shell_complete=known.dialects,
               help="Further request files to write; may be given again.")  # fmt: skip
 @click.option("--list", "listing", is_flag=True, help="List the presets, and write nothing.")
 def init(
@@ -42,8 +45,10 @@ def init(
     for file in done.files:
         why = f" ({file.why})" if file.why else ""
         say(f"{file.state:<5} {file.path.relative_to(here)}{why}")
-    for line in _next(done):
+    for line in _to_add(done):
         say(line)
+    for line in _next(done):
+        advise(line)
 
 
 def _listed() -> Iterator[str]:
@@ -58,19 +63,23 @@ def _listed() -> Iterator[str]:
         yield "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])
 
 
-def _next(done: Started) -> Iterator[str]:
-    """What is to be done: entries to add, variables to set, then the way to a gate."""
-    endpoints = list({one.name: one for one in (done.baseline, done.candidate, *done.others)}.values())
-    missing = [one for one in endpoints if one.missing]
+def _endpoints(done: Started) -> list[Endpoint]:
+    return list({one.name: one for one in (done.baseline, done.candidate, *done.others)}.values())
+
+
+def _to_add(done: Started) -> Iterator[str]:
+    """The entries that a providers.yaml which was there before does not have."""
+    missing = [one.missing for one in _endpoints(done) if one.missing]
     if missing:
-        yield ""
-        yield "providers.yaml was there before; add to it, under `providers:`:"
-        for one in missing:
-            yield one.missing
+        yield from ("", "providers.yaml was there before; add to it, under `providers:`:", *missing)
+
+
+def _next(done: Started) -> Iterator[str]:
+    """What is to be done: variables to set, then the way to a gate."""
     yield ""
     yield "Next:"
     told: set[str] = set()
-    for one in endpoints:
+    for one in _endpoints(done):
         for variable in one.variables:
             if variable.name in told:
                 continue

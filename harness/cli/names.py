@@ -96,6 +96,12 @@ def _dialects(ctx: click.Context) -> Iterable[tuple[str, str]]:
     return ((name, known.path) for name, known in CONVENTIONS.items())
 
 
+def _presets(ctx: click.Context) -> Iterable[tuple[str, str]]:
+    from harness.presets import presets as table
+
+    return ((name, one.title) for name, one in table().items())
+
+
 def _targets(ctx: click.Context) -> Iterable[tuple[str, str]]:
     from harness.adapters import SDKS
     from harness.clients.table import CLIENTS
@@ -110,4 +116,5 @@ shapes = _offering(_shapes)
 rules = _offering(_rules)
 faults = _offering(_faults)
 dialects = _offering(_dialects)
+presets = _offering(_presets)
 targets = _offering(_targets)

@@ -31,9 +31,11 @@ from harness.transport import client_for
 SHOWN = 160  # characters of what a server says
 _VERSION = re.compile(r"/v\d+[a-z0-9]*(/|$)")
 _NO_SUCH_MODEL = re.compile(
-    r"(?i)\bmodel\b.*(not (found|exist|supported|available)|does ?n[o']t exist|unknown|invalid|no such)"
-    r"|(no such|unknown|invalid|unsupported|unable to find|not found:?) model|model_not_found"
+    r"(?i)\b(model|deployment)s?\b.*(not (found|exist|supported|available)|does ?n[o']t exist|unknown|invalid|no such)"
+    r"|(no such|unknown|invalid|unsupported|not a valid|unable to find( the)?|not found:?( the)?) model|model_not_found"
 )
+_MODEL = re.compile(r"(?i)\b(model|deployment)s?\b")
+_KEY = re.compile(r"(?i)\bapi[ _-]?key\b|\bunauthori[sz]ed\b|\bauthentication\b")
 _STREAM = re.compile(r"(?i)\bstream(ing)?\b")
 Reach = tuple[Provider, Resolved]
 
@@ -185,16 +187,14 @@ def _remedy(provider: Provider, prepared: Prepared, recording: Recording, said: 
     status = recording.status or 0
     key = provider.api_key_env
     by_message = _by_message(provider, said)
-    if status in (401, 403) and (key is None or auth_header(provider.auth) is None):
-        return "the endpoint wants a key: name its variable with `api_key_env:`"
-    if status == 401:
-        return f"the key in {key} is not accepted: is it this vendor's, valid, and sent as `auth: {provider.auth}`?"
+    if status == 401 or (status == 403 and key is None):
+        return _no_key(provider)
     if status == 403:
         return by_message or f"the key in {key} may not use this model or region; ask who owns the account"
     if status == 402:
         return "the account has no credit left"
     if status in (404, 405):
-        return by_message or _path_hint(prepared)
+        return _no_model(provider) if _MODEL.search(said) else _path_hint(prepared)
     if status == 429:
         wait = recording.headers.get("retry-after")
         return f"a rate limit or quota: wait{f' {wait} s' if wait else ''}, or raise it with the vendor"
@@ -204,15 +204,26 @@ def _remedy(provider: Provider, prepared: Prepared, recording: Recording, said: 
         return "the server is in trouble; try again later"
     if by_message:
         return by_message
+    if _KEY.search(said):  # some vendors answer 400 to a wrong key
+        return _no_key(provider)
     if _STREAM.search(said):
         return "streaming is refused for this model or account; take another model"
     return "the request is rejected: `request:` of the provider changes it (null removes a member), or edit its file"
 
 
+def _no_key(provider: Provider) -> str:
+    key = provider.api_key_env
+    if key is None or auth_header(provider.auth) is None:
+        return "the endpoint wants a key: name its variable with `api_key_env:`"
+    return f"the key in {key} is not accepted: is it this vendor's, valid, and sent as `auth: {provider.auth}`?"
+
+
+def _no_model(provider: Provider) -> str:
+    return f"there is no model {provider.model!r} here, or not for this key: set `model:`"
+
+
 def _by_message(provider: Provider, said: str) -> str:
-    return f"there is no model {provider.model!r} here, or not for this key: set `model:`" if (
-        _NO_SUCH_MODEL.search(said)
-    ) else ""  # fmt: skip
+    return _no_model(provider) if _NO_SUCH_MODEL.search(said) else ""
 
 
 def _path_hint(prepared: Prepared) -> str:
