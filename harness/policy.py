@@ -2,22 +2,30 @@
 
 cosmetic passes; negotiable fails until accepted with a reason; fatal fails and can be accepted only by an entry that
 says `severity: fatal` and `until`. An acceptance that has expired, or that is stale (every shape it applies to was
-measured in this run and it did not occur), fails by itself.
+measured in this run and it did not occur), fails by itself. What could not be seen did not "not occur": a stream that
+was cut, a rule that another finding explains, an answer that was not asked for a second time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
 from typing import Literal
 
 import msgspec
 
+from harness.catalogue import CATALOGUE, EXPLAINS
 from harness.config import Acceptance
 from harness.findings import AcceptanceUse, Accepted, Finding, Outcome, Severity, ShapeResult
 
 _MEASURED = (Outcome.CONFORMS, Outcome.DIFFERS)
+# Where one of these is found, the answer was not seen whole: what else there would have been to find is not known.
+_NOT_WHOLE = frozenset({
+    "http.rejected", "stream.empty", "stream.not-a-stream", "stream.no-content", "stream.stalled", "stream.cut",
+    "error.in-stream", "error.finish-reason", "error.swallowed",
+})  # fmt: skip
+_FAILED_AS_ASKED = ("error.in-stream", "error.finish-reason")  # in shape `error`: how it fails is what is looked at
 
 
 def against(entries: Iterable[Acceptance], baseline: str) -> list[Acceptance]:
@@ -74,12 +82,14 @@ def refused(findings: Iterable[Finding], shape: str, entries: Sequence[Acceptanc
 
 
 def judge(
-    shapes: Sequence[ShapeResult], entries: Sequence[Acceptance], today: date, unrun: Sequence[str] = ()
+    shapes: Sequence[ShapeResult], entries: Sequence[Acceptance], today: date, unrun: Sequence[str] = (),
+    unjudged: Collection[str] = (),
 ) -> tuple[Outcome, list[AcceptanceUse]]:  # fmt: skip
     """The outcome of a gate, and what became of each entry that can be decided in this run.
 
     An entry is stale only if every shape it applies to was measured. `unrun` names those of a whole gate that this run
-    left out, so that a run of one shape does not call an entry stale that is about others.
+    left out, so that a run of one shape does not call an entry stale that is about others; `unjudged` the rules that
+    it did not judge.
     """
     uses = []
     for entry in entries:
@@ -96,7 +106,7 @@ def judge(
             state = "used"
         elif any(entry.shape is None or fnmatchcase(shape, entry.shape) for shape in unrun):
             continue
-        elif about and all(result.outcome in _MEASURED for result in about):
+        elif about and all(result.outcome in _MEASURED for result in about) and _seen(entry, about, unjudged):
             state = "stale"
         else:
             continue
@@ -110,3 +120,22 @@ def judge(
         return Outcome.NOT_MEASURED, uses
     return Outcome.CONFORMS, uses
 
+
+def _seen(entry: Acceptance, about: Iterable[ShapeResult], unjudged: Collection[str]) -> bool:
+    """Whether all that the entry is about would have been found in these shapes, had it occurred."""
+    codes = [code for code in CATALOGUE if fnmatchcase(code, entry.rule)]
+    if any(code in unjudged for code in codes):
+        return False
+    # A shape that differs may have a reason, too: not all of its samples were measured.
+    return not any(
+        result.reason or any(_hides(finding.rule, result.shape, codes) for finding in result.findings)
+        for result in about
+    )
+
+
+def _hides(found: str, shape: str, codes: Iterable[str]) -> bool:
+    """Whether what was found keeps one of the codes from being told."""
+    if found in _NOT_WHOLE and not (shape == "error" and found in _FAILED_AS_ASKED):
+        return True
+    patterns = EXPLAINS.get(found, "").split()
+    return any(fnmatchcase(code, pattern) for code in codes for pattern in patterns)

@@ -291,6 +291,73 @@ def test_retry_after_has_a_cap(project: Path, monkeypatch: pytest.MonkeyPatch) -
     assert 0.4 <= time.monotonic() - started < 10
 
 
+# -- an acceptance is stale only where it was measured ------------------------------------------------------------
+
+MOVED = {"rule": "usage.position", "reason": "counted locally"}
+
+
+def states(*script: Answer, accept: list[dict[str, Any]], options: tuple[object, ...] = (), **fields: Any) -> list[str]:
+    """`rule state` of each acceptance that a gate of shape `text` decides."""
+    with Scripted(*script) as server:
+        configure(server.url, accept=accept, **fields)
+        report = harness("gate", "old", "new", "--shape", "text", "--json", *options).one
+    return [f"{use['rule']} {use['state']}" for use in report["acceptances"]]
+
+
+UNSEEN = {
+    "rejected": json_answer(400, REFUSAL),
+    "no stream": json_answer(200, WHOLE),
+    "nothing": answer(),
+    "stalled": chunked(TEXT[:600], 30.0),
+    "cut": chunked(TEXT[:600], whole=False),
+    "failed": answer(TEXT.partition(b"\n\n")[0] + b'\n\ndata: {"error": {"message": "full", "type": "server"}}\n\n'),
+    "not measured": json_answer(401, REFUSAL),
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_what_cannot_be_seen_is_not_stale(project: Path, name: str) -> None:
+    """A candidate that gives no whole answer today may well show it again tomorrow."""
+    entry = {**MOVED, "shape": "text"}
+    assert states(answer(TEXT), accept=[entry]) == ["usage.position stale"]
+    assert states(UNSEEN[name], accept=[entry]) == []
+
+
+def test_a_rejection_that_is_accepted_fails_no_other_acceptance(project: Path) -> None:
+    rejected = {"rule": "http.rejected", "severity": "fatal", "until": "2999-01-01", "reason": "not offered yet"}
+    assert states(json_answer(400, REFUSAL), accept=[rejected, {**MOVED, "shape": "text"}]) == ["http.rejected used"]
+
+
+def test_of_several_samples_all_must_be_measured(project: Path) -> None:
+    entry, last = {**MOVED, "shape": "text"}, answer(TEXT.replace(b"data: [DONE]\n\n", b""))
+    samples = ("--samples", 2)
+    assert states(last, accept=[entry], options=samples) == ["usage.position stale"]
+    assert states(last, json_answer(401, REFUSAL), accept=[entry], options=samples) == []
+
+
+def test_a_rule_of_parity_is_stale_only_where_both_answers_were_asked_for(project: Path) -> None:
+    entry = {"rule": "parity.usage", "reason": "known", "shape": "text"}
+    message = {"role": "assistant", "content": "Good morning from the pier."}
+    usage = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
+    both = {"object": "chat.completion", "usage": usage,
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}  # fmt: skip
+    assert states(answer(TEXT), accept=[entry]) == []
+    script = (answer(TEXT), json_answer(200, both))
+    assert states(*script, accept=[entry], options=("--parity",)) == ["parity.usage stale"]
+
+
+def test_a_limit_on_time_is_stale_only_where_it_is_set_and_times_are_known(project: Path) -> None:
+    entry = {"rule": "timing.gap", "reason": "a slow relay", "shape": "text"}
+    limits = {"gap": 9, "total": 9}
+    assert states(answer(TEXT), accept=[entry]) == []
+    assert states(answer(TEXT), accept=[entry], thresholds={"total": 9}) == []
+    assert states(answer(TEXT), accept=[entry], thresholds=limits) == ["timing.gap stale"]
+    bare = Path("fixtures") / "new" / "text.sse"
+    bare.parent.mkdir()
+    bare.write_bytes(TEXT)
+    assert states(accept=[entry], thresholds=limits, options=("--recorded",)) == []
+
+
 # -- every report -------------------------------------------------------------------------------------------------
 
 

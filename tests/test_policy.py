@@ -155,6 +155,43 @@ def test_an_entry_is_stale_once_every_shape_it_is_about_was_measured() -> None:
     assert judge([shape("text"), shape("error", SKIPPED)], [entry(shape="error")], TODAY)[0] is OK
 
 
+@pytest.mark.parametrize("rule", [
+    "http.rejected", "stream.empty", "stream.not-a-stream", "stream.no-content", "stream.stalled", "stream.cut",
+    "error.in-stream", "error.finish-reason",
+])  # fmt: skip
+def test_what_was_not_seen_whole_makes_nothing_stale(rule: str) -> None:
+    """It may be there still: a candidate that refuses the request shows no usage at all, in whatever place."""
+    shapes = [shape("text"), shape("stop", DIFFERS, finding(rule, F))]
+    assert states(shapes, entry()) == []
+    assert states(shapes, entry(shape="stop")) == []
+    assert states(shapes, entry(shape="text")) == ["stale"]
+    assert states(shapes, entry(rule)) == ["used"]
+
+
+def test_a_failure_is_what_shape_error_asks_for() -> None:
+    failed = shape("error", DIFFERS, finding("error.in-stream", F))
+    assert states([failed], entry("error.code-type")) == ["stale"]
+    assert states([failed], entry("end.marker-missing")) == [], "one that the error explains"
+    assert states([shape("error", DIFFERS, finding("error.swallowed", F))], entry("error.code-type")) == []
+
+
+def test_what_another_finding_explains_is_not_stale() -> None:
+    shapes = [shape("text", DIFFERS, finding("finish.missing", F))]
+    assert states(shapes, entry("usage.position")) == []
+    assert states(shapes, entry("usage.*")) == []
+    assert states(shapes, entry("usage.zero")) == ["stale"]
+
+
+def test_what_was_measured_in_part_or_not_judged_is_not_stale() -> None:
+    found = [finding("role.null")]
+    part = ShapeResult(shape="text", outcome=DIFFERS, reason="1 of 3 samples: HTTP 503", findings=found)
+    assert states([part], entry()) == []
+    parity = entry("parity.usage")
+    assert [use.state for use in judge([shape()], [parity], TODAY, (), {"parity.usage"})[1]] == []
+    assert [use.state for use in judge([shape()], [parity], TODAY)[1]] == ["stale"]
+    assert [use.state for use in judge([shape()], [entry("parity.*")], TODAY, (), {"parity.usage"})[1]] == []
+
+
 @pytest.mark.parametrize(
     ("outcomes", "comes_to"),
     [

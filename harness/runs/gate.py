@@ -12,6 +12,7 @@ import msgspec
 
 from harness.bodies import Prepared, request_file, request_for, shapes_offered
 from harness.catalogue import CATALOGUE
+from harness.catalogue_run import PARITY
 from harness.config import Project, Provider, Resolved
 from harness.cutover import Sides, cutover
 from harness.errors import UsageError
@@ -23,6 +24,7 @@ from harness.runs.taking import Say
 from harness.settings import suggestion
 from harness.shapes import CANONICAL, SHAPES
 from harness.store import load, providers_of, shapes_of, takes
+from harness.timing import Thresholds
 
 if TYPE_CHECKING:
     from harness.runs.declared import Clients
@@ -100,7 +102,8 @@ def gate(
             result.outcome = judged
         results.append(result)
     sides = {shape: held.sides for shape, held in bodies.items()}
-    return Gated(report=conclude(project, baseline, candidate, results, sides, today=day), bodies=bodies)
+    report = conclude(project, baseline, candidate, results, sides, today=day, parity=parity)
+    return Gated(report=report, bodies=bodies)
 
 
 def plan(
@@ -136,21 +139,35 @@ def plan(
 
 def conclude(
     project: Project, baseline: str, candidate: str, results: Sequence[ShapeResult], sides: Mapping[str, Sides], *,
-    today: date | None = None,
+    today: date | None = None, parity: bool = False,
 ) -> Report:  # fmt: skip
-    """The report that the shapes' results add up to. An acceptance about a shape that did not run is not stale.
+    """The report that the shapes' results add up to. An acceptance about what was not looked at is not stale.
 
-    `sides` are the takes by shape, from whose facts the cutover is told.
+    `sides` are the takes by shape, from whose facts the cutover is told; `parity`: the shapes were asked for once more
+    without streaming.
     """
     provider = project.providers.get(candidate)
     entries = against(provider.accept if provider is not None else (), baseline)
     run = {result.shape for result in results}
     unrun = [shape for shape in _wanted(project, baseline, ()) if shape not in run]
-    outcome, uses = judge(results, entries, today or datetime.now(UTC).date(), unrun)
+    unjudged = _unjudged(provider, sides, parity)
+    outcome, uses = judge(results, entries, today or datetime.now(UTC).date(), unrun, unjudged)
     return Report(
         baseline=baseline, candidate=candidate, outcome=outcome, shapes=list(results), acceptances=uses,
         not_covered=_not_covered(project, baseline, results), cutover=cutover(results, sides),
     )  # fmt: skip
+
+
+def _unjudged(provider: Provider | None, sides: Mapping[str, Sides], parity: bool) -> set[str]:
+    """Rules that need more than a stream, and were not judged: a second answer, limits, the times of all that came."""
+    out = set() if parity else {rule.code for rule in PARITY}
+    limits = provider.thresholds if provider is not None else Thresholds()
+    theirs = [side for taken in sides.values() for (of, _), side in taken.items() if of == "candidate"]
+    timed = all(side.recording.reads for side in theirs)
+    for name in Thresholds.__struct_fields__:
+        if getattr(limits, name) is None or not timed:
+            out.add(f"timing.{name.replace('_', '-')}")
+    return out if timed else out | {"timing.one-burst"}
 
 
 def _check_acceptances(provider: Provider) -> None:
