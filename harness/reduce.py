@@ -10,7 +10,7 @@ import re
 from typing import Any, Protocol
 
 from harness.dialects import dialect_class
-from harness.dialects.base import Dialect, looks_like_error
+from harness.dialects.base import Dialect, looks_like_error, only_a_message
 from harness.events import Error, Event, Note, Ping, Start, Unknown, Usage
 from harness.jsontext import (
     SHALLOW,
@@ -321,9 +321,13 @@ class Reducer:
             if not tentative:
                 self._drop_stray()
             return
+        if tentative and not self._dispatched and isinstance(payload, dict) and only_a_message(payload):
+            return  # it tells a failure if nothing more comes
         self._drop_stray()
         whole = StrayLine(b"", first.at, last.at + last.length - first.at)
-        if isinstance(payload, dict) and not payload.get("choices") and looks_like_error(payload):
+        if isinstance(payload, dict) and not payload.get("choices") and (
+            looks_like_error(payload) or (at_end and not self._dispatched and only_a_message(payload))
+        ):
             self._recovered(payload, whole, out, "bare")
         elif at_end or not self._dispatched:
             self._note("stream.not-a-stream", whole.at, whole.length, "one JSON body")

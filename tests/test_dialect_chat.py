@@ -407,7 +407,7 @@ ERRORS: list[tuple[str, bytes, tuple[Any, Any, Any]]] = [
     ("under x_groq", event(chunk(x_groq={"error": "failed"})), (None, None, "failed")),
     ("unterminated", event({"error": ERROR})[:-1], ("server_error", 503, "overloaded")),
     ("empty fields", event({"error": {"message": "", "type": "", "code": ""}}), (None, None, None)),
-    ("a list", event({"error": ["a", "b"]}), (None, None, "['a', 'b']")),
+    ("a list", event({"error": ["a", "b"]}), (None, None, '["a","b"]')),
 ]  # fmt: skip
 
 

@@ -79,7 +79,7 @@ def error_event(payload: Any, sse: ServerSentEvent) -> Error:
         error = payload
     if not isinstance(error, dict):
         beside = payload if isinstance(payload, dict) else {}
-        text = error if isinstance(error, str) else None if error is None else repr(error)
+        text = as_string(error)
         return Error(_filled(beside.get("error_type")), _filled(beside.get("code")), text, sse.at, sse.length)
     message = next((error[key] for key in ("message", "detail", "msg", "error") if _filled(error.get(key))), None)
     return Error(_filled(error.get("type")), _filled(error.get("code")), message, sse.at, sse.length)
@@ -94,6 +94,16 @@ def looks_like_error(payload: dict[Any, Any]) -> bool:
     if isinstance(payload.get("message"), str):
         return any(_filled(payload.get(key)) is not None for key in ("code", "type", "status", "status_code"))
     return bool(payload.get("detail")) and len(payload) <= 3
+
+
+def only_a_message(payload: dict[Any, Any]) -> bool:
+    """Nothing but a text under `message`, and perhaps an id: how Cohere, and API gateways, answer what they refuse.
+
+    It says nothing of a failure, so it counts as one where nothing else can stand: alone as the body of a response,
+    and among events that all have a type. Source: docs.cohere.com/reference/errors.
+    """
+    message = payload.get("message")
+    return type(message) is str and bool(message) and payload.keys() <= {"message", "id", "request_id"}
 
 
 def _filled(value: Any) -> Any:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from harness.dialects.base import Dialect, as_string, integer, looks_like_error
+from harness.dialects.base import Dialect, as_string, integer, looks_like_error, only_a_message
 from harness.dialects.chat import FINISH as COMMON_FINISH
 from harness.events import End, Event, Finish, Item, Reasoning, Start, Text, ToolCall, Unknown, Usage
 from harness.jsontext import as_text
@@ -56,7 +56,11 @@ class Cohere(Dialect):
             delta = payload.get("delta")
             message = delta.get("message") if type(delta) is dict else None
             reader(self, payload, message if type(message) is dict else {}, sse, out)
-        elif payload.get("error") or looks_like_error({key: payload[key] for key in payload if key != "type"}):
+        elif (
+            payload.get("error")
+            or looks_like_error({key: payload[key] for key in payload if key != "type"})
+            or (not kind and only_a_message(payload))
+        ):
             self.fail(payload, sse, out)
         else:
             out.append(Unknown(as_string(kind) or "payload", payload, sse.at, sse.length))

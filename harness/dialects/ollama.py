@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from harness.dialects.base import Dialect, as_string, integer, looks_like_error
+from harness.dialects.base import Dialect, as_string, integer, looks_like_error, only_a_message
 from harness.dialects.chat import FINISH
 from harness.events import End, Event, Finish, Item, Reasoning, Start, Text, ToolCall, Unknown, Usage
 from harness.jsontext import as_text
@@ -62,7 +62,7 @@ class Ollama(Dialect):
 
     def _generated(self, payload: dict[str, Any], sse: ServerSentEvent, out: list[Event]) -> bool:
         """A line without a message: of /api/generate, or an error, or unknown (false: nothing more to read)."""
-        failed = looks_like_error(payload)
+        failed = looks_like_error(payload) or only_a_message(payload)  # every line of an answer names its model
         if MEMBERS.isdisjoint(payload) or (failed and isinstance(payload.get("message"), str)):
             if failed:
                 self.fail(payload, sse, out)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dialects.base import JSON_TYPES
+from harness.dialects.base import JSON_TYPES, as_string
 from harness.events import End, Error, Event, Finish, Note, Ping, Text, ToolCall
 from harness.facts.marks import ERROR_MEMBERS, MARKUP, SEEN_NOTES, SURROGATE, THINK, StopWatch
 from harness.findings import Severity
@@ -445,5 +445,6 @@ class Facts:
 def _error_detail(message: Message) -> str:
     if message.error is None:
         return ""
-    parts = [str(part) for part in (message.error.type, message.error.code, message.error.message) if part is not None]
+    failure = message.error
+    parts = [as_string(part) or "" for part in (failure.type, failure.code, failure.message) if part is not None]
     return ": ".join(parts)[:120]
