@@ -2,7 +2,7 @@
 
     message = harness.reduce(body, dialect="anthropic").message()
     assert harness.structure(mine) == harness.structure(theirs)
-    with harness.Replay("fixtures/vllm") as server: ...
+    with harness.replay("fixtures/vllm") as server: ...
 
 Whoever installs this has it in every pytest run, so importing it loads nothing else.
 """
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from harness.reduce import events_of as events_of
     from harness.reduce import reduce as reduce
     from harness.replay import Replay as Replay
+    from harness.replay import replay as replay
     from harness.rules import lint as lint
     from harness.runs.gate import gate as gate
     from harness.store import load as load
@@ -50,7 +51,7 @@ __all__ = [
     "ConfigError", "Endpoint", "Finding", "HarnessError", "Message", "NotMeasured", "Outcome", "Recording",
     "RecordingError", "Reducer", "Replay", "Report", "Severity", "UsageError", "arecord", "assistant_message",
     "check_history", "compare", "events_of", "gate", "lint", "load", "load_project", "read", "record", "reduce",
-    "structure", "tool_message",
+    "replay", "structure", "tool_message",
 ]  # fmt: skip
 
 _HOMES = {
@@ -58,7 +59,7 @@ _HOMES = {
     "errors": "ConfigError HarnessError NotMeasured RecordingError UsageError",
     "findings": "Finding Outcome Report Severity", "history": "assistant_message check_history tool_message",
     "message": "Message", "recorder": "arecord record", "recording": "Recording", "reduce": "Reducer events_of reduce",
-    "replay": "Replay", "rules": "lint", "runs.gate": "gate", "store": "load", "structure": "read",
+    "replay": "Replay replay", "rules": "lint", "runs.gate": "gate", "store": "load", "structure": "read",
     "testing": "structure",
 }  # fmt: skip
 _HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names.split()}

@@ -10,7 +10,9 @@ MAX_BODY = 64 * 1024 * 1024  # bytes: an answer longer than this is no LLM strea
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds. `idle` counts events: comments do not feed it. Source: DESIGN, "providers.yaml"."""
+    """Seconds: `connect` to the connection, `first_event` to the first event, `idle` between two, `total` for all.
+
+    `idle` counts events: comments do not feed it. Source: DESIGN, "providers.yaml"."""
 
     connect: float = 10.0
     first_event: float = 60.0
@@ -21,8 +23,8 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """One request as it goes out. `headers` hold the credentials; `secrets` are all values that may reach no file.
 
-    `body` is sent byte for byte. `verify` is true, false, or the path of a CA file. `retries` counts further attempts
-    after a 429 or 503. `read_rate`, bytes a second, makes the client a slow one. `provider`, `shape` and `shape_sha256`
+    `body` is sent byte for byte; `max_body` bytes of the answer are kept at most. `verify` is true, false, or the path
+    of a CA file. `retries` counts further attempts after a 429 or 503. `read_rate`, bytes a second, makes the client a slow one. `provider`, `shape` and `shape_sha256`
     are for messages and the sidecar only.
     """
 

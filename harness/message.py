@@ -57,7 +57,8 @@ class Failure(msgspec.Struct, kw_only=True):
 class Message(msgspec.Struct, kw_only=True):
     """What a stream adds up to: choice 0 at the top, every choice in `choices` (JSON contract of `harness show`).
 
-    `terminal`: error | done | finish | truncated.
+    `terminal`: error | done | finish | truncated. `finish_reason` is normalised, `finish_raw` as it was sent. Pieces
+    are joined, never trimmed or repaired; ids are never made up. `usage` counts tokens.
     """
 
     text: str = ""

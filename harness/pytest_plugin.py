@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from harness.testing import Quirk, Stream
 
 QUIRKS = Path(__file__).parent / "quirks"
+MARKER = (
+    "sse(provider, shape, dialect, fault): the stream that `recorded`, `live` and `replayed` hold; the dialects of "
+    "`sse_quirk`; how `recorded`, `replayed` and `sse_quirk` are broken"
+)
 GATE_ONLY = (
     "--harness-shape", "--harness-recorded", "--harness-allow-stale", "--harness-fail-on", "--harness-report",
 )  # fmt: skip
@@ -56,11 +60,7 @@ def _attempts(text: str) -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker; with both ends of a gate given, check all that can be checked before anything is sent."""
-    config.addinivalue_line(
-        "markers",
-        "sse(provider, shape, dialect, fault): the stream that `recorded`, `live` and `replayed` hold; the dialects of "
-        "`sse_quirk`; how `recorded`, `replayed` and `sse_quirk` are broken",
-    )
+    config.addinivalue_line("markers", MARKER)
     option = config.option
     if option.harness_baseline and option.harness_candidate:
         from harness.pytest_items import start_gate
@@ -92,7 +92,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def sse_quirk(request: pytest.FixtureRequest) -> Quirk:
-    """A quirk: .name, .body, .dialect, .expect, .verdict, .pieces(size), .differences(reader)."""
+    """A quirk: .name, .body, .dialect, .expect, .verdict, .pieces(size) in bytes, .differences(reader).
+
+    Fails the test in a line, where the marker names a fault that does not exist.
+    """
     from harness.pytest_streams import broken_quirk
 
     return broken_quirk(request)
@@ -100,7 +103,10 @@ def sse_quirk(request: pytest.FixtureRequest) -> Quirk:
 
 @pytest.fixture
 def recorded(request: pytest.FixtureRequest) -> Stream:
-    """The fixture on disk that the marker names: .body, .message, .events, .structure."""
+    """The fixture on disk that the marker names: .body (bytes), .message, .events, .structure.
+
+    Fails the test in a line: no such fixture, a broken one, a marker that names no stream, a fault that does not exist.
+    """
     from harness.pytest_streams import recorded_stream
 
     return recorded_stream(request)
@@ -108,7 +114,11 @@ def recorded(request: pytest.FixtureRequest) -> Stream:
 
 @pytest.fixture
 def live(request: pytest.FixtureRequest) -> Stream:
-    """The same, recorded now: one request to the provider that the marker names."""
+    """The same, recorded now: one request to the provider that the marker names.
+
+    Fails the test in a line: not measured (no server, no key, a host that is not this machine without --harness-live),
+    which is a skip with --harness-unmeasured=skip; a provider or shape that is not known.
+    """
     from harness.pytest_streams import live_stream
 
     return live_stream(request)
@@ -116,7 +126,10 @@ def live(request: pytest.FixtureRequest) -> Stream:
 
 @pytest.fixture
 def replayed(request: pytest.FixtureRequest) -> Iterator[Replay]:
-    """A server that plays the fixture the marker names, or all of its provider's: .base_url, .journal."""
+    """A server that plays the fixture the marker names, or all of its provider's: .base_url, .journal.
+
+    Fails the test in a line: no such fixture, or a fault that does not exist.
+    """
     from harness.pytest_streams import replay_server
 
     with replay_server(request) as server:

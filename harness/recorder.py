@@ -58,7 +58,11 @@ def record(
     endpoint: Endpoint, *, concurrent: int = 1, sink: Sink | None = None, on_end: OnEnd | None = None,
     clock: Clock = time.monotonic, sleep: Sleep = asyncio.sleep, started: Started | None = None,
 ) -> Recording:  # fmt: skip
-    """`arecord_concurrent` for callers that are not async. Inside a running loop it takes a thread of its own.
+    """`arecord` for callers that are not async. Inside a running loop it takes a thread of its own.
+
+    `concurrent` copies of the request (1 or more) are sent at once, and the first is recorded. Raises as `arecord`
+    does: RecordingError (no response; its `reason` says why), SecretFound (the answer holds a key), UsageError (the
+    request cannot be sent), and whatever the sink raises.
 
     `started` is given what ends the request as Ctrl-C does, and may be called from any thread: Ctrl-C itself reaches
     the main thread only. It raises RuntimeError once the request has ended.

@@ -49,7 +49,10 @@ class Read(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Recording(msgspec.Struct, kw_only=True):
-    """One response. `status` is null, `headers` empty when unknown (a bare file); header names are lower case.
+    """One response. HTTP `status` is null, `headers` empty when unknown (a bare file); header names are lower case.
+
+    `reads` tell when each piece came: the byte it ended at, and microseconds since the request was sent. `end` is how
+    the body ended: eof, cut, reset, timeout:idle ... (docs/fixtures.md).
 
     For those who ask the store for it a large body stays in its file: it has a length, slices and `bytes()` alone then.
     """

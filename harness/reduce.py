@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Protocol
 
-from harness.dialects import dialect_class
+from harness.dialects import dialect_named
 from harness.dialects.base import Dialect, looks_like_error, only_a_message
 from harness.events import Error, Event, Note, Ping, Start, Unknown, Usage
 from harness.jsontext import (
@@ -49,10 +49,13 @@ class Observer(Protocol):
 
 
 class Reducer:
-    """Feed it the body in pieces. Keeping the events is up to the caller, so memory is bounded by the message."""
+    """Feed it the body in pieces. Keeping the events is up to the caller, so memory is bounded by the message.
+
+    Nothing in a body raises. Raises UsageError, when it is made: no such dialect.
+    """
 
     def __init__(self, dialect: str | Dialect = "chat", observer: Observer | None = None) -> None:
-        self.dialect: Dialect = dialect_class(dialect)() if isinstance(dialect, str) else dialect
+        self.dialect: Dialect = dialect_named(dialect)() if isinstance(dialect, str) else dialect
         self.parser: SSEParser | LineParser = SSEParser() if self.dialect.framing == "sse" else LineParser()
         self.fold = MessageFold()
         self.observer = observer
@@ -352,7 +355,10 @@ def _shown(data: bytes) -> str:
 
 
 def reduce(body: bytes, dialect: str = "chat") -> Reducer:
-    """Reduce a whole body; the returned Reducer holds the notes and the message."""
+    """Reduce a whole body; `.message()` of the returned Reducer is what it adds up to, `.notes` what is odd about it.
+
+    Nothing in a body raises. Raises UsageError: no such dialect.
+    """
     reducer = Reducer(dialect)
     reducer.feed(body)
     reducer.finish()
@@ -360,6 +366,6 @@ def reduce(body: bytes, dialect: str = "chat") -> Reducer:
 
 
 def events_of(body: bytes, dialect: str = "chat") -> list[Event]:
-    """All events of a body. Indexes of calls are final."""
+    """All events of a body, in order of their bytes. Indexes of calls are final. Raises UsageError: no such dialect."""
     reducer = Reducer(dialect)
     return reducer.feed(body) + reducer.finish()

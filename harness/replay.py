@@ -208,6 +208,34 @@ class Replay(LoopbackServer):
         return {name: {shape: self.url(name, shape) for shape in shapes} for name, shapes in self.offered.items()}
 
 
+def replay(
+    *sources: Source,
+    port: int = 0,
+    pace: Literal["fast", "recorded"] = "fast",
+    speed: float = 1.0,
+    pieces: int | Literal["events"] | None = None,
+    faults: Sequence[Fault | str] = (),
+    strict: bool = False,
+    watch: Callable[[Exchange], None] | None = None,
+    journal_at: Path | None = None,
+) -> Replay:
+    """Play recordings again on this machine: `with replay("fixtures/openai") as server:` serves to the block's end.
+
+    Point a client at `server.base_url`; `server.journal` says what was asked. It runs in a thread of its own, so async
+    code uses the same `with`. `sources`: a folder of providers, of one provider's fixtures, a single `.sse`, or
+    {provider: {shape: Recording}}. `port`: 0 takes any that is free. `pace`: "recorded" waits as the recording did,
+    `speed` times as fast. `pieces`: bytes a piece, or "events", to cut the bodies anew. `faults` break the streams
+    (docs/faults.md). `strict` answers only what was recorded. `watch` is told each exchange when it ends, in the
+    server's thread; `journal_at` names a file that gets a JSON object a line for it.
+
+    Raises UsageError: no fixtures, a fault that does not exist, a port in use, a journal that cannot be written.
+    """
+    return Replay(
+        *sources, port=port, pace=pace, speed=speed, pieces=pieces, faults=faults, strict=strict, watch=watch,
+        journal_at=journal_at,
+    )  # fmt: skip
+
+
 def read_fixtures(path: Path) -> tuple[dict[str, dict[str, Recording]], list[str]]:
     """The recordings at `path` by provider and shape (further takes as `text.2`), and warnings.
 

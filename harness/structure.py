@@ -61,7 +61,10 @@ class Reading(msgspec.Struct, kw_only=True):
 def read(
     recording: Recording, dialect: str, asked: Asked | None = None, events: list[Event] | None = None
 ) -> Reading:  # fmt: skip
-    """Reduce a recording once, in pieces, to message and structure. `events`, if given, receives every event."""
+    """Reduce a recording once, in pieces, to message and structure. `events`, if given, receives every event.
+
+    `asked` is what the request asked for: it decides what is owed. Raises UsageError: no such dialect.
+    """
     facts = facts_for(dialect)
     facts.expect(asked)
     reducer = Reducer(dialect, facts)

@@ -35,6 +35,10 @@ from harness.store import load
 from harness.structure import Reading, Structure, read
 from harness.targets import CallableTarget
 
+__all__ = [
+    "Facts", "Quirk", "Stream", "clean_stream", "differences", "explanation", "quirk", "structure", "well_ended",
+]  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Stream:
@@ -70,7 +74,7 @@ class Stream:
 
     @cached_property
     def events(self) -> list[Event]:
-        """Every event, in order of its bytes."""
+        """Every event, in order of its bytes. Raises UsageError: a dialect that there is not."""
         events: list[Event] = []
         read(self.recording, self.dialect, self.structure.asked, events)
         return events
@@ -118,7 +122,10 @@ def _sides(one: Facts, other: Facts) -> tuple[Stream, Stream]:
 
 
 def differences(one: Facts, other: Facts) -> list[Finding]:
-    """What `one == other` is decided by, worst first; cosmetic findings are among them. Raises as `==` does."""
+    """What `one == other` is decided by, worst first; cosmetic findings are among them.
+
+    Raises NotMeasured as `==` does: the two say nothing about each other.
+    """
     baseline, candidate = _sides(one, other)
     failed = baseline.structure.get("result") == "error"
     shape = "error" if failed else baseline.recording.shape or ""
@@ -129,7 +136,10 @@ def differences(one: Facts, other: Facts) -> list[Finding]:
 
 
 def explanation(one: Facts, other: Facts) -> Iterator[str]:
-    """Why `one == other` does not hold: a line for each finding, then the findings with the bytes on both sides."""
+    """Why `one == other` does not hold: a line for each finding, then the findings with the bytes on both sides.
+
+    Raises NotMeasured as `==` does.
+    """
     baseline, candidate = _sides(one, other)
     found = [finding for finding in differences(one, other) if finding.severity is not Severity.COSMETIC]
     yield f"the structure of {candidate!r} is not that of {baseline!r}"
@@ -165,12 +175,14 @@ class Quirk:
         return pieces(self.body, range(size, len(self.body), size))
 
     def differences(self, reader: Callable[[Iterator[bytes]], Any], size: int = 1) -> list[str]:
-        """What `reader`, given the pieces, gets wrong: in short lines, none if it is right.
+        """What `reader`, given the body in pieces of `size` bytes, gets wrong: in short lines, none if it is right.
 
         It returns message JSON or an assistant message, or raises, which is right on a stream that fails or is cut.
         Returning normally from one of those, without saying so, is wrong. Where the reader has attributes `dialects` or
         `features`, what they leave out is not compared: a quirk that is about that alone skips the test (outside of
         pytest: no difference). Without `features` they are told by its answers to a few good streams, as for `check`.
+
+        Raises UsageError: attributes that name what there is not.
         """
         target = _target_of(reader, self.dialect)
         if reason := skipped(self._case(), target):

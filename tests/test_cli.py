@@ -107,7 +107,7 @@ def test_without_a_verb_the_help_and_exit_2() -> None:
     [
         (["recrod"], "harness: No such verb 'recrod'; did you mean 'record'? (see `harness --help`)"),
         (["nope"], "harness: No such verb 'nope' (see `harness --help`)"),
-        (["--nope"], "harness: No such option '--nope'."),
+        (["--nope"], "harness: No such option"),
         (["gate", "a"], "harness gate: Missing argument 'CANDIDATE'. (see `harness gate --help`)"),
         (["gate", "a", "b", "c"], "harness gate: Got unexpected extra argument (c)"),
         (["gate", "a", "b", "--attempts", "0"], "harness gate: Invalid value for '--attempts': 0 is not in the range"),
@@ -131,7 +131,8 @@ def test_wrong_usage_is_one_line_and_exit_2(arguments: list[str], says: str) -> 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_an_unknown_option_is_one_line(verb: str) -> None:
-    assert harness(verb, "--no-such-option").failed(2).startswith(f"harness {verb}: No such option '--no-such-option'.")
+    line = harness(verb, "--no-such-option").failed(2)
+    assert re.match(rf"harness {verb}: No such option:? '?--no-such-option\b", line), "in the words of any click"
 
 
 # -- show ---------------------------------------------------------------------------------------------------------

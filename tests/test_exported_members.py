@@ -55,15 +55,15 @@ def test_nothing_is_promised_to_type_checkers_alone() -> None:
     ],
 )
 def test_names_that_are_modules_too_stand_for_the_functions_whatever_was_imported_before(before: str) -> None:
-    names = ["compare", "reduce", "structure"]
+    names = ["compare", "reduce", "replay", "structure"]
     lines = [before.format(name=name) for name in names]
     lines += [f"from harness import {name}; print(type({name}).__name__)" for name in names]
     assert fresh("\n".join(lines)).split() == [FunctionType.__name__] * len(names)
 
 
 def test_a_module_that_is_no_name_is_reached_as_everywhere() -> None:
-    assert fresh("import harness.sse; from harness import replay; print(harness.sse.SSEParser, replay.Replay)") == (
-        "<class 'harness.sse.SSEParser'> <class 'harness.replay.Replay'>"
+    assert fresh("import harness.sse; from harness import store; print(harness.sse.SSEParser, store.Loaded)") == (
+        "<class 'harness.sse.SSEParser'> <class 'harness.store.Loaded'>"
     )
 
 

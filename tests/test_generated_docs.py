@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -35,8 +36,9 @@ def test_the_page_of_rules_is_not_stale() -> None:
 def test_a_stale_page_is_noticed(tmp_path: Path) -> None:
     copy = tmp_path / "tools" / SCRIPT.name
     copy.parent.mkdir()
-    copy.write_bytes(SCRIPT.read_bytes())
-    (tmp_path / "docs").mkdir()
+    for script in SCRIPT.parent.glob("*.py"):
+        (copy.parent / script.name).write_bytes(script.read_bytes())
+    shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
     (tmp_path / "docs" / "rules.md").write_text(PAGE.read_text("utf-8").replace("spinner", "hourglass"), "utf-8")
     run = [sys.executable, str(copy)]
     done = subprocess.run([*run, "--check"], capture_output=True, text=True, timeout=60)

@@ -4,6 +4,7 @@
     cli.md          the help of every verb
     exit-codes.md   harness.errors: what each code means, and which failure has which
     events.md       the kinds of harness.events, the members of a message
+    python.md       every public name, from its docstring; the examples (python_page.py)
 
     python tools/generate_docs.py            writes the pages
     python tools/generate_docs.py --check    says whether one would change; exit 1 if it would
@@ -22,6 +23,7 @@ from typing import Any
 
 import click
 import msgspec
+from python_page import python
 
 from harness.catalogue import CATALOGUE, EXPLAINS
 from harness.cli import COMMANDS
@@ -79,9 +81,9 @@ CLI_HEAD = f"""\
 `harness VERB --help` prints the same. Results go to stdout, progress and failures to stderr; with `--json`, stdout is
 JSON ([schemas](README.md#json)). Exit codes: [exit-codes.md](exit-codes.md). `sse-harness` is the same command.
 
-**How much is told.** `-q`, `--quiet` leaves results and failures: no progress, no warnings, no advice. `-v`, `--verbose`
-adds on stderr, terminal or not, each request, attempt and answer with the seconds since the start; no key, header or
-body is among it. Both may stand before or after the verb. Without them, progress is shown on a terminal only.
+**How much is told.** `-q`, `--quiet` leaves results and failures: no progress, no warnings, no advice. `-v`,
+`--verbose` adds on stderr, terminal or not, each request, attempt and answer with the seconds since the start; no key,
+header or body is among it. Both may stand before or after the verb. Without them, progress is shown on a terminal only.
 
 **Colours.** On a terminal, fatal findings are red, negotiable ones yellow, outcomes bold; a pipe or file gets none.
 `NO_COLOR` turns them off, `FORCE_COLOR` or `CLICOLOR_FORCE` turns them on for pipes too, `CLICOLOR=0` and `TERM=dumb`
@@ -269,6 +271,7 @@ def _cell(text: str) -> str:
 
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "rules.md": rules, "cli.md": cli, "exit-codes.md": exit_codes, "events.md": events,
+    "python.md": python,
 }  # fmt: skip
 
 
