@@ -1,4 +1,7 @@
-"""Limits on time that a provider's entry sets (`thresholds:`), and the findings where a stream exceeds them. Pure."""
+"""When a recording's events came, and the findings where that exceeds what a provider's entry allows (`thresholds:`).
+
+Pure.
+"""
 
 from __future__ import annotations
 

@@ -323,14 +323,18 @@ def test_caps_hold_for_shapes_asked_at_once(folder: Path) -> None:
     ]  # fmt: skip
 
 
-def test_ctrl_c_ends_every_stream_and_keeps_what_had_come(folder: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("verb", [("gate", "vllm", "cand"), ("record", "cand")], ids=["gate", "record"])
+def test_ctrl_c_ends_every_stream_and_keeps_what_had_come(
+    folder: Path, verb: tuple[str, ...], number: signal.Signals
+) -> None:
     half = TEXT[:3000]
     with Scripted(chunked(half, 30.0)) as server:
         configure(folder, server.url, parallel=4, timeouts={"idle": 30})
-        process = harness_process("gate", "vllm", "cand", cwd=folder)
+        process = harness_process(*verb, cwd=folder)
         until(lambda: _sizes(folder) == [3000] * 4 or process.poll() is not None)
         assert process.poll() is None
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         started = time.monotonic()
         out, err = process.communicate(timeout=25)
         assert time.monotonic() - started < 20  # not the 30 s for which each stream would be waited for
