@@ -59,7 +59,9 @@ def gate(
     """Compare the candidate's streams with the baseline's fixtures, shape by shape.
 
     Each shape is asked `samples` times (1 or more), each of them up to `attempts` times until it is measured, as many
-    shapes at once as the candidate's entry says; with `parity` once more without streaming. `recorded` reads the candidate from fixtures/ too: nothing is sent, and samples are its takes.
+    shapes at once as the candidate's entry says; with `parity` once more without streaming. `recorded` reads the
+    candidate from fixtures/ too: nothing is sent, and samples are its takes.
+
     `environ` holds the keys, as `os.environ` does; `say` is told how far it is. The report is `.report` of the result.
     `clients` are those of an earlier `plan`, which need not be started again; `allowance` is that of an earlier gate of
     this run. Raises UsageError and ConfigError before anything is sent: no fixtures, a changed request file, an unknown
