@@ -75,9 +75,10 @@ class Reducer:
             return out
         dialect = self.dialect
         read, decode_one = dialect.read, decode_strict
-        # The regular case, short: one JSON payload that the strict decoder takes, before the end. All else, and the
-        # same payloads when somebody observes, go the long way, which does the same.
-        short = self.observer is None and not (self._stray or dialect.ended or dialect.failed)
+        # The regular case, short: one JSON payload that the strict decoder takes, before the end. All else goes the
+        # long way, which does the same.
+        observed = None if self.observer is None else self.observer.payload
+        short = not (self._stray or dialect.ended or dialect.failed)
         for item in items:
             if short and type(item) is ServerSentEvent and item.event != "error" and len(item.data) <= SHALLOW:
                 try:
@@ -87,7 +88,10 @@ class Reducer:
                     short = not (dialect.ended or dialect.failed)
                 else:
                     self._dispatched = True
+                    before = len(out)
                     read(payload, item, out)
+                    if observed is not None:
+                        observed(payload, item, out[before:], "data")
                     if dialect.ended or dialect.failed:
                         short = False
                 continue
@@ -95,7 +99,7 @@ class Reducer:
                 self._event(item, out)
             else:
                 self._stray_line(item, out)  # type: ignore[arg-type]
-            short = self.observer is None and not (self._stray or dialect.ended or dialect.failed)
+            short = not (self._stray or dialect.ended or dialect.failed)
         if out:
             self.fold.extend(out)
         return out

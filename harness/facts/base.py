@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.dialects.base import JSON_TYPES, as_string
 from harness.events import End, Error, Event, Finish, Note, Ping, Text, ToolCall
-from harness.facts.marks import ERROR_MEMBERS, MARKUP, SEEN_NOTES, SURROGATE, THINK, StopWatch
+from harness.facts.marks import ERROR_MEMBERS, MARKUP, SEEN_NOTES, SURROGATE, THINK, StopWatch, error_detail
 from harness.findings import Severity
 from harness.message import Message, complete_at, first_id, join_arguments, joined_name
 from harness.sse import ServerSentEvent
@@ -296,7 +296,7 @@ class Facts:
             for name in ("place", "beside-content"):
                 self.tree["error"].pop(name, None)
         elif result == "error":
-            self.note("error.in-stream", *self.where.get("error.delivery", tail), _error_detail(message))
+            self.note("error.in-stream", *self.where.get("error.delivery", tail), error_detail(message))
         self.fact("result", result)
         self.fact("end.state", recording.end if recording.end != "unknown" else "eof")
         due = self.due_marker and not rejected
@@ -440,11 +440,3 @@ class Facts:
         wait = held_back(recording.reads, len(recording.body), self.first_end, self.payloads)
         if wait is not None:
             self.note("timing.one-burst", 0, len(recording.body), f"{wait / 1e6:.1f} s")
-
-
-def _error_detail(message: Message) -> str:
-    if message.error is None:
-        return ""
-    failure = message.error
-    parts = [as_string(part) or "" for part in (failure.type, failure.code, failure.message) if part is not None]
-    return ": ".join(parts)[:120]

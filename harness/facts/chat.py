@@ -11,7 +11,8 @@ from harness.asked import Asked
 from harness.dialects.base import JSON_TYPES
 from harness.dialects.chat import REASONING_NAMES, detail_texts
 from harness.events import Event, Text, ToolCall
-from harness.facts.base import Facts, Place
+from harness.facts.base import Place
+from harness.facts.forms import ChoiceFacts, ChunkFacts
 from harness.growing import Grown
 from harness.message import Message
 from harness.sse import ServerSentEvent
@@ -20,23 +21,7 @@ BASE_COUNTERS = ("prompt_tokens", "completion_tokens", "total_tokens")
 FORMS = {type(None): "null", str: "string", list: "list", dict: "object"}
 
 
-class ChoiceFacts:
-    """What one choice has shown so far."""
-
-    __slots__ = ("calls", "deltas", "finish", "growing", "last_text", "longest", "roles", "unset_roles", "wires")
-
-    def __init__(self) -> None:
-        self.deltas = 0
-        self.roles: list[int] = []  # numbers of the deltas that had a role, at most three are kept
-        self.unset_roles: set[str] = set()
-        self.finish: str | None = None
-        self.last_text = ""
-        self.growing = 0  # deltas in a row that repeat all before them; -1 once one did not
-        self.calls: dict[int, dict[str, Any]] = {}
-        self.wires: list[Any] = []
-
-
-class ChatFacts(Facts):
+class ChatFacts(ChunkFacts):
     """Watches one chat stream."""
 
     documented_finish: ClassVar[frozenset[str]] = frozenset(
@@ -46,18 +31,16 @@ class ChatFacts(Facts):
 
     def __init__(self) -> None:
         super().__init__()
-        self.choices: dict[int, ChoiceFacts] = {}
-        self.chunks = 0
         self.ids: set[str] = set()
         self.models: set[str] = set()
-        self.objects = {"documented": 0, "other": 0, "missing": 0}
         self.object_place: dict[str, Place] = {}
         self.usage_places: dict[str, Place] = {}
         self.usage_values = 0
         self.usage_after_finish = 0
-        self.usage_null = 0
         self.usage_all_zero = True
         self.any_finish = False
+        if type(self) is ChatFacts:  # a class made of this one may look at more
+            self.forms = {}
 
     def chunk(self, payload: dict[str, Any], sse: ServerSentEvent, events: list[Event]) -> None:
         place = (sse.at, sse.length)

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 from harness.asked import Asked
 from harness.events import Event, ToolCall
 from harness.facts.base import Place
-from harness.facts.chat import FORMS, ChatFacts, ChoiceFacts
+from harness.facts.chat import FORMS, ChatFacts
+from harness.facts.forms import ChoiceFacts
 from harness.findings import Severity
 from harness.jsontext import as_text
 from harness.message import Message

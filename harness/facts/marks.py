@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 
 from harness.events import Text
+from harness.message import Message
 
 MARKUP = re.compile(
     r"<tool_call>|</tool_call>|<\|tool_call|<function=\w|\[TOOL_CALLS\]|<\|python_tag\|>|<｜tool▁call|<invoke name="
@@ -43,3 +44,12 @@ class StopWatch:
         if any(stop in text for stop in self._stops):
             self.place = place
         self._tail = text[max(0, len(text) - self._kept) :]
+
+
+def error_detail(message: Message) -> str:
+    """Type, code and message of the error, in 120 characters."""
+    if message.error is None:
+        return ""
+    failure = message.error
+    parts = [as_string(part) or "" for part in (failure.type, failure.code, failure.message) if part is not None]
+    return ": ".join(parts)[:120]
