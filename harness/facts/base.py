@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dialects.base import JSON_TYPES, as_string
+from harness.dialects.base import JSON_TYPES
 from harness.events import End, Error, Event, Finish, Note, Ping, Text, ToolCall
 from harness.facts.marks import ERROR_MEMBERS, MARKUP, SEEN_NOTES, SURROGATE, THINK, StopWatch, error_detail
 from harness.findings import Severity

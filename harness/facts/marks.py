@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from harness.dialects.base import as_string
 from harness.events import Text
 from harness.message import Message
 
