@@ -5,6 +5,7 @@ FAMILY COUNT` prints its port, and answers every request with one chunk an event
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from contextlib import suppress
 
@@ -20,7 +21,10 @@ async def main(family: str, count: int) -> None:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
-            await reader.readuntil(b"\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: *([0-9]+)", head)
+            if length is not None:  # what is left unread when we close resets the connection, and the answer is lost
+                await reader.readexactly(int(length[1]))
             writer.write(answer + b"0\r\n\r\n")
             await writer.drain()
             writer.close()
