@@ -26,6 +26,7 @@ from harness.answers import Answer
 from harness.claims import Claims
 from harness.errors import UsageError
 from harness.jsontext import Undecodable, decode
+from harness.secrets import MASK, credentials, forms_of
 from harness.serving import UNSEEN, serving
 from harness.targets import REASON_LENGTH, RUN_SECONDS, Trial
 
@@ -68,6 +69,8 @@ class CommandTarget:
         self.sees_status = mode == "http"
         self.unseen = _UNSEEN[mode]
         self._environ = dict(os.environ if environ is None else environ)
+        # The target is given our keys. What it says of them in an error, or takes for text, stands in no report.
+        self._keys = forms_of(credentials(self._environ).values())
 
     def run(self, trial: Trial) -> Answer:
         """Start the command, feed it the stream, and read its answer within the limits of time and size."""
@@ -116,6 +119,8 @@ class CommandTarget:
                 output.stream.close()
         if hung and not out.full:
             return Answer(state="hung", reason=f"not done after {self.timeout:g} seconds")
+        for output in (out, err):
+            output.hide(self._keys)
         return _answer(process.returncode, out, err)
 
 
@@ -139,6 +144,16 @@ class _Output:
                 if len(piece) > room and not self.full:
                     self.full = True
                     self._when_full()
+
+
+    def hide(self, keys: Sequence[bytes]) -> None:
+        """Mask the keys, before anything is cut; of what was cut already, so much goes as could be the start of one."""
+        cut = len(self.data) == self._limit
+        for key in keys:
+            if key in self.data:
+                self.data = self.data.replace(key, MASK.encode())
+        if cut and keys:
+            del self.data[-len(keys[0]) :]
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -26,7 +26,7 @@ from harness.endpoint import Endpoint
 from harness.errors import HarnessError
 from harness.http1 import Gone, Refused, Request, body_pieces, read_head, response_head
 from harness.loopback import HOST, LoopbackServer, abort, at_once, closed, until_left
-from harness.secrets import forms_of
+from harness.secrets import forms_of, masked
 from harness.steps import RESET_SECONDS
 from harness.transport import body_end, client_for, is_loopback, no_response
 
@@ -121,7 +121,8 @@ class Proxy(LoopbackServer):
         try:
             try:
                 request = await read_head(reader)
-                forwarded.method, forwarded.path = request.method, _one_line(request.path)
+                forwarded.method = request.method
+                forwarded.path = _one_line(masked(request.path, self.secrets_of(request)))  # first, or half a key stays
                 if foreign := _foreign(request):
                     raise Refused(403, foreign, request)
                 exchange = _Exchange(self, request, reader, writer, forwarded)

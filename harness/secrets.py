@@ -19,8 +19,10 @@ from harness.errors import SecretFound
 # Shorter values are no keys ("none", "EMPTY", "ollama": what local servers are given) and occur in ordinary answers.
 MIN_LENGTH = 8
 MASK = "***"
-# What encoders of JSON escape so that it can stand in HTML: .NET all of these, in upper case, base64's plus among them.
-_HTML_UNSAFE = re.compile(rb"[+&<>'`]")
+# What encoders of JSON escape so that it can stand in HTML.
+_HTML_UNSAFE = (re.compile(rb"[&<>]"), re.compile(rb"[+&<>'`]"))
+_UNICODE = re.compile(rb"\\u([0-9a-f]{4})")
+_PERCENT = re.compile(rb"%[0-9A-F]{2}")
 _WHAT = (
     "the value of a key, or another value from the environment: refused, nothing of it was kept; "
     "keep the server from sending it back, or change the value"
@@ -38,19 +40,30 @@ def forms_of(secrets: Iterable[str]) -> tuple[bytes, ...]:
         if len(value) < MIN_LENGTH:
             continue
         raw = value.encode("utf-8", "surrogateescape")
-        forms |= {raw, *_base64(raw), quote(raw, safe="").encode()}
+        percent = quote(raw, safe="").encode()
+        forms |= {raw, percent, _PERCENT.sub(lambda found: found[0].lower(), percent)}
+        forms.add(raw.replace(b"\\", b"\\\\"))  # as errors of libraries quote bytes
         for ascii_only in (True, False):
-            escaped = json.dumps(value, ensure_ascii=ascii_only)[1:-1].encode("utf-8", "surrogateescape")
-            twice = escaped.replace(b"\\", b"\\\\").replace(b'"', b'\\"')  # arguments are JSON in a JSON string
-            forms |= {escaped, escaped.replace(b"/", b"\\/"), twice}
-            forms |= _escaped_for_html(escaped)
+            forms |= _in_json(json.dumps(value, ensure_ascii=ascii_only)[1:-1].encode("utf-8", "surrogateescape"))
+        for coded in _base64(raw):
+            forms |= _in_json(coded)
     return tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
 
-def _escaped_for_html(escaped: bytes) -> set[bytes]:
-    upper = _HTML_UNSAFE.sub(lambda match: b"\\u00%02X" % ord(match[0]), escaped)
-    lower = _HTML_UNSAFE.sub(lambda match: b"\\u00%02x" % ord(match[0]), escaped)
-    return {upper, lower}
+def _in_json(escaped: bytes) -> set[bytes]:
+    """The inside of a JSON string as the encoders in use write it, and as it stands in a JSON string once more.
+
+    They differ in what they escape beyond what they must: PHP the slash, Go and Rails `<`, `>` and `&` in lower case,
+    .NET these, quotes and the plus of base64 in upper case.
+    """
+    spellings = {escaped, escaped.replace(b'\\"', b"\\u0022")}
+    spellings |= {
+        unsafe.sub(lambda found: b"\\u%04x" % ord(found[0]), spelling)
+        for spelling in spellings for unsafe in _HTML_UNSAFE
+    }  # fmt: skip
+    spellings |= {_UNICODE.sub(lambda found: b"\\u" + found[1].upper(), spelling) for spelling in spellings}
+    spellings |= {spelling.replace(b"/", b"\\/") for spelling in spellings}
+    return spellings | {spelling.replace(b"\\", b"\\\\").replace(b'"', b'\\"') for spelling in spellings}
 
 
 def _base64(raw: bytes) -> Iterable[bytes]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,6 +30,7 @@ from harness.jsontext import Undecodable, decode
 from harness.message import Message
 from harness.recording import Recording
 from harness.reduce import Reducer
+from harness.secrets import credentials, masked
 from harness.settings import suggestion
 from harness.sse import LineParser, ServerSentEvent, SSEParser
 
@@ -166,7 +168,8 @@ def _interrupt(thread: threading.Thread) -> None:
 
 def _reason(exc: BaseException) -> str:
     try:
-        text = " ".join(str(exc).split())
+        # Masked before it is cut: the target runs with our keys in its environment.
+        text = " ".join(masked(str(exc), credentials(os.environ).values()).split())
     except Exception:  # an exception of the target's own, which cannot say what it is
         text = ""
     return f"{type(exc).__name__}: {text}"[:REASON_LENGTH] if text else type(exc).__name__

@@ -1,32 +1,25 @@
-"""Hostile streams and files: numbers, sizes and depths that nobody sends by accident; and keys that reach no file.
+"""Hostile streams and files: numbers, sizes and depths that nobody sends by accident.
 
 What must be linear is measured by what twice the input costs, in processor time.
 """
 
 from __future__ import annotations
 
-import base64
 import json
-import os
-import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from commandline import Done, harness, harness_process
+from commandline import harness
 from mutations import check
-from reading import FIXTURES
-from servers import Scripted, answer, chunked
 
 from harness.dialects import BUILT_IN
 from harness.errors import UsageError
 from harness.jsontext import MAX_DEPTH, to_json
 from harness.recording import Recording
 from harness.rules import lint
-from harness.secrets import MIN_LENGTH, credentials
 from harness.store import load, take_path
 from harness.structure import Reading, read, signature
 
@@ -313,124 +306,3 @@ def test_a_sidecar_that_claims_too_much_is_not_believed(tmp_path: Path) -> None:
     loaded = load(path)
     assert loaded.recording.reads == []
     assert loaded.warning is not None
-
-
-# -- keys: whatever runs, no file holds one
-
-KEY = 'sk-canary/"0123\\456789+abcdefghij'
-
-
-def coded(key: str) -> list[bytes]:
-    """In base64, with none to two bytes before it."""
-    return [base64.b64encode(b"u:"[:before] + key.encode() + b"..") for before in (0, 1, 2)]
-
-
-def echoes(key: str) -> list[bytes]:
-    """The key as it is, as JSON has it, as JSON in JSON has it, and in base64."""
-    return [key.encode(), json.dumps(key)[1:-1].encode(), json.dumps(json.dumps(key))[3:-3].encode(), *coded(key)]
-
-
-def spellings(key: str) -> list[bytes]:
-    """What no file may hold: of base64 what the key alone decides, and some characters less."""
-    return [*echoes(key)[:3], *(form[4:-8] for form in coded(key))]
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A current folder whose files are searched for the key at the end."""
-    monkeypatch.chdir(tmp_path)
-    for name in credentials(dict(os.environ)):
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("CANARY_API_KEY", KEY)
-    yield tmp_path
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert files
-    for path in files:
-        data = path.read_bytes()
-        for form in spellings(KEY):
-            assert len(form) >= MIN_LENGTH
-            assert form not in data, path
-
-
-def configured(folder: Path, url: str) -> None:
-    entry = "    dialect: chat\n    base_url: {url}\n    api_key_env: CANARY_API_KEY\n    model: m\n"
-    text = "providers:\n" + "".join(f"  {name}:\n" + entry.format(url=url) for name in ("base", "candidate"))
-    (folder / "providers.yaml").write_text(text)
-
-
-def quiet(done: Done) -> Done:
-    for form in spellings(KEY):
-        assert form.decode() not in done.out + done.err
-    return done
-
-
-GOOD = (FIXTURES / "vllm" / "text.sse").read_bytes()
-REPORTS = ("json", "md", "xml", "html")
-
-
-def test_no_file_of_record_and_gate_holds_the_key(project: Path) -> None:
-    with Scripted(answer(GOOD)) as server:
-        configured(project, server.url)
-        assert quiet(harness("record", "base", "--shape", "text")).code == 0
-        reports = [argument for suffix in REPORTS for argument in ("--report", f"report.{suffix}")]
-        assert quiet(harness("gate", "base", "candidate", "--shape", "text", *reports)).code in (0, 1)
-        assert all(f"Bearer {KEY}".encode() in request for request in server.requests)
-    assert all((project / f"report.{suffix}").is_file() for suffix in REPORTS)
-    assert quiet(harness("show", "fixtures/base/text.sse", "--as", "bytes")).code == 0
-
-
-@pytest.mark.parametrize("form", range(len(echoes(KEY))))
-def test_a_server_that_echoes_the_key_in_two_reads_leaves_none(project: Path, form: int) -> None:
-    echoed = event(chunk({"index": 0, "delta": {"content": "you sent @"}})).replace(b"@", echoes(KEY)[form])
-    with Scripted(answer(GOOD), chunked(GOOD[:200], echoed[:-20], 0.1, echoed[-20:] + GOOD[200:])) as server:
-        configured(project, server.url)
-        assert quiet(harness("record", "base", "--shape", "text")).code == 0
-        assert quiet(harness("record", "candidate", "--shape", "text")).code == 3
-        reports = [argument for suffix in REPORTS for argument in ("--report", f"report.{suffix}")]
-        assert quiet(harness("gate", "base", "candidate", "--shape", "text", *reports)).code == 3
-    assert not list(project.rglob("candidate/**/*.sse"))
-
-
-def test_no_file_of_an_error_that_tells_the_key_holds_it(project: Path) -> None:
-    told = json.dumps({"error": {"message": f"Incorrect API key provided: {KEY}"}}).encode()
-    with Scripted(answer(GOOD), answer(told, 401, "application/json")) as server:
-        configured(project, server.url)
-        assert quiet(harness("record", "base", "--shape", "text")).code == 0
-        reports = [argument for suffix in REPORTS for argument in ("--report", f"report.{suffix}")]
-        quiet(harness("gate", "base", "candidate", "--shape", "text", *reports))
-        quiet(harness("record", "candidate", "--shape", "error"))
-
-
-def test_no_file_of_an_import_holds_the_key(project: Path) -> None:
-    body = GOOD.replace(b'"content":"', b'"content":"' + json.dumps(KEY)[1:-1].encode() + b" ", 1)
-    request = {"method": "POST", "url": f"http://h/v1/chat/completions?k={KEY}", "postData": {"text": KEY}}
-    har = {"log": {"entries": [{"request": request, "response": {"status": 200, "content": {"text": body.decode()}}}]}}
-    archive = project / "it.har"
-    archive.write_text(json.dumps(har))
-    assert quiet(harness("import", archive)).code == 3
-    assert quiet(harness("import", archive, "--mask")).code == 0
-    archive.unlink()
-
-
-@pytest.mark.parametrize("form", [None, *range(len(echoes(KEY)))])
-def test_no_file_of_the_proxy_holds_the_key(project: Path, form: int | None) -> None:
-    parts = [GOOD]
-    if form is not None:
-        echoed = event(chunk({"index": 0, "delta": {"content": "you sent @"}})).replace(b"@", echoes(KEY)[form])
-        parts = [GOOD[:200], echoed[:-20], echoed[-20:] + GOOD[200:]]
-    with Scripted(chunked(*parts)) as server:
-        configured(project, server.url)
-        with harness_process("proxy", "base", "--shape", "text", cwd=project) as process:
-            try:
-                assert process.stdout is not None
-                ready = process.stdout.readline()
-                assert ready.startswith("READY "), ready
-                body = json.dumps({"model": "m", "stream": True, "user": KEY, "messages": []}).encode()
-                headers = {"authorization": f"Bearer {KEY}"}
-                url = f"{ready.split()[1]}/chat/completions"
-                assert httpx.post(url, content=body, headers=headers, trust_env=False, timeout=30).status_code == 200
-            finally:
-                process.send_signal(signal.SIGTERM)
-            out, err = process.communicate(timeout=30)
-        quiet(Done(process.returncode, out, err))
-    assert (form is None) == bool(list(project.rglob("text*.sse"))), "a stream that holds the key is not kept"

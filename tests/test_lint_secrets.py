@@ -138,7 +138,10 @@ def test_a_whole_that_comes_after_its_pieces_runs_on_from_none() -> None:
 @pytest.mark.parametrize("form", [
     VALUE, json.dumps(VALUE)[1:-1], quote(VALUE, safe=""), base64.b64encode(VALUE.encode()).decode(),
     base64.b64encode(b"user:" + VALUE.encode()).decode(), json.dumps(json.dumps(VALUE))[1:-1],
-    "".join(f"\\u{ord(c):04x}" for c in VALUE),
+    "".join(f"\\u{ord(c):04x}" for c in VALUE), "".join(f"\\u{ord(c):04X}" for c in VALUE),
+    json.dumps(VALUE)[1:-1].replace("+", "\\u002B"),
+    json.dumps(VALUE)[1:-1].replace("+", "\\u002b").replace("/", "\\/"),
+    VALUE.replace("\\", "\\\\").replace('"', "\\u0022").replace("+", "\\u002B"),
 ])  # fmt: skip
 def test_a_value_of_the_environment_is_found_in_every_spelling(form: str) -> None:
     data = b'{"said": "' + form.encode() + b'"}'
