@@ -53,6 +53,8 @@ class SSEParser:
         self.retry: int | None = None
         self._last_id = ""
         self._names: dict[bytes, str] = {}
+        # What most named blocks begin with, up to their data, and its name; the name of the last block that did not.
+        self._head, self._head_kind, self._other_kind = b"", "", ""
         self._parts: list[bytes] = []  # bytes of the unfinished block (fast mode) or line (line mode)
         self._at = 0  # offset of the first byte of _parts
         self._bom_possible = True
@@ -126,8 +128,15 @@ class SSEParser:
             self._plain = True
             self.seen["lf"] = (self._at + piece.index(b"\n"), 1)
         at, last_id, names, add = self._at, self._last_id, self._names, out.append
+        head, head_kind, skip = self._head, self._head_kind, len(self._head)
         for block in blocks:
             size = len(block)
+            if skip and block.startswith(head) and skip < size <= LONG_LINE:
+                data = block[skip:]
+                if data[0] > 32 and LF not in data:
+                    add(ServerSentEvent(data, head_kind, last_id, at, size + 1))
+                    at += size + 2
+                    continue
             if block[:6] == b"data: " and size > 6 and LF not in block:
                 if size > LONG_LINE and "long-line" not in self.seen:
                     self.seen["long-line"] = (at, size)
@@ -150,11 +159,14 @@ class SSEParser:
                     self.seen.setdefault("event-name", (at, end))
                 add(ServerSentEvent(data, kind, last_id, at, size + 1))
                 at += size + 2
+                if kind == self._other_kind:  # again: then it may be what most have
+                    head, head_kind, skip = block[: end + 7], kind, end + 7
+                self._other_kind = kind
                 continue
             self._block(block, at, out)
             last_id = self._last_id
             at += size + 2
-        self._at = at
+        self._at, self._head, self._head_kind = at, head, head_kind
         return out
 
     def finish(self) -> list[ServerSentEvent | StrayLine]:

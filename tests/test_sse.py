@@ -1,3 +1,6 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
 from harness.sse import LineParser, ServerSentEvent, SSEParser, StrayLine
 
 
@@ -35,6 +38,24 @@ def test_line_mode_and_fast_path_agree() -> None:
     parser = SSEParser()
     parser._line_mode = True  # as after the first CR
     assert parser.feed(body) + parser.finish() == fast
+
+
+BLOCKS = [
+    b"event: delta\ndata: {}", b"event: delta\ndata: {1}", b"event: ping\ndata: {}", b"event: delta\ndata:  x",
+    b"event: delta\ndata: ", b"event: delta\ndata:  ", b"event: delta\ndata: a\ndata: b", b"event: a\ndata: a\nid: 1",
+    b"event: delta\ndata: a\nfoo: 1", b"event: deltas\ndata: a", b"event:delta\ndata: a", b"data: a", b": c", b"",
+    b"event: delta\ndata: " + b"x" * 65600, b"event: \xff\ndata: a",
+]  # fmt: skip
+
+
+@given(blocks=st.lists(st.sampled_from(BLOCKS), max_size=12), size=st.sampled_from([1, 7, 40, 10_000]))
+def test_named_events_in_a_row_are_read_as_line_by_line(blocks: list[bytes], size: int) -> None:
+    """What most events of a stream begin with is known after two of them; none is taken for what it is not."""
+    body = b"".join(block + b"\n\n" for block in [*blocks, *blocks])
+    fast = parse(*(body[start : start + size] for start in range(0, len(body), size)))
+    parser = SSEParser()
+    parser._bom_possible, parser._line_mode = False, True
+    assert (parser.feed(body) + parser.finish(), parser.seen) == fast
 
 
 def test_standard_rules() -> None:
