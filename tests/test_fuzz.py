@@ -45,6 +45,13 @@ def test_nothing_goes_wrong_and_the_digest_is_the_same_again() -> None:
     assert once.digest != fuzz.fuzz(range(2, 4), 400).digest
 
 
+def test_jobs_share_the_seeds_and_change_nothing() -> None:
+    alone = fuzz.fuzz(range(5), 213)
+    assert sum(alone.tried.values()) == 213
+    assert fuzz.fuzz(range(5), 213, jobs=2) == alone
+    assert fuzz.fuzz(range(5), 213, jobs=7) == alone
+
+
 def test_an_exception_a_difference_and_a_hang_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     data = b'data: {"choices":[{"index":0,"delta":{"content":"abc"}}]}\n\n'
     made = fuzz.Input("stream", "chat", data, 20)

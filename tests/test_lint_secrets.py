@@ -281,3 +281,11 @@ def test_the_hook_runs_what_there_is() -> None:
         assert verb == "lint"
         shown = harness("lint", "--help").out
         assert all(option in shown for option in options)
+    (page,) = [block for block in (ROOT / "docs" / "safety.md").read_text("utf-8").split("```") if "repos:" in block]
+    (repository,) = yaml.safe_load(page.removeprefix("yaml\n"))["repos"]
+    assert repository["repo"] == "local", "nothing to fill in"
+    (local,) = repository["hooks"]
+    assert local["language"] == "system"
+    assert {key: hooks[0][key] for key in ("id", "name", "entry", "files")} == {
+        key: local[key] for key in ("id", "name", "entry", "files")
+    }  # fmt: skip
