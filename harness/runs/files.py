@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from harness.compare import compare
 from harness.detect import detect
 from harness.dialects import dialect_named
 from harness.errors import UsageError
@@ -150,6 +149,8 @@ def diff_files(
 
     Raises UsageError as open_file does.
     """
+    from harness.compare import compare  # deepdiff with it, which takes longer to load than everything else
+
     ours, theirs = (open_file(path, dialect, keep_events=keep_events, held=False) for path in (one, other))
     shape = ours.loaded.recording.shape or ""
     failed = ours.reading.structure.get("result") == "error"
