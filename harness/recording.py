@@ -53,11 +53,9 @@ class Recording(msgspec.Struct, kw_only=True):
 
     `reads` tell when each piece came: the byte it ended at, and microseconds since the request was sent. `end` is how
     the body ended: eof, cut, reset, timeout:idle ... (docs/fixtures.md).
-
-    For those who ask the store for it a large body stays in its file: it has a length, slices and `bytes()` alone then.
     """
 
-    body: bytes
+    body: bytes  # where the store was asked for it, a large one stays in its file: length, slices, bytes() and no more
     reads: list[Read] = []
     status: int | None = None
     headers: dict[str, str] = {}

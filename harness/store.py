@@ -42,15 +42,26 @@ class Loaded:
     case: dict[str, Any] | None = None
 
 
-def load(path: Path | str, *, large: int | None = None) -> Loaded:
+def load(path: Path | str) -> Loaded:
     """Read a body and what its neighbour says of it. A bare body has no status and ended with "eof".
-
-    A body of more than `large` bytes stays in its file (filebody.FileBody), for those who only look at parts of it.
 
     Raises UsageError, naming the file: missing, unreadable, too large, or a sidecar or case file that is broken.
     """
-    path = Path(path)
-    body = _read(path, MAX_FILE) if large is None else _look(path, large)
+    return _loaded(Path(path), _read(Path(path), MAX_FILE))
+
+
+def look(path: Path, large: int) -> Loaded:
+    """`load`, but a body of more than `large` bytes stays in its file: a FileBody, to be looked at in parts."""
+    try:
+        stays = path.is_file() and large < path.stat().st_size <= MAX_FILE
+        # Typed as what it is used as: a union would be asked of all who use a body, few of which can meet it.
+        body = cast(bytes, FileBody(path)) if stays else _read(path, MAX_FILE)
+    except (OSError, ValueError):  # reading it says what is wrong
+        body = _read(path, MAX_FILE)
+    return _loaded(path, body)
+
+
+def _loaded(path: Path, body: bytes) -> Loaded:
     beside = path.with_suffix(".json")
     if beside == path or not beside.is_file():
         following = None if beside == path else _after_crash(beside, sha256(body))
@@ -199,16 +210,6 @@ def _read(path: Path, limit: int) -> bytes:
     if len(data) > limit:
         raise UsageError(f"{path}: larger than {limit // 1024**2} MiB, the most that is read")
     return data
-
-
-def _look(path: Path, large: int) -> bytes:
-    """The body, or what stands for it, typed as what it is used as: a union would be asked of everyone."""
-    try:
-        if path.is_file() and large < path.stat().st_size <= MAX_FILE:
-            return cast(bytes, FileBody(path))
-    except (OSError, ValueError):  # reading it says what is wrong
-        pass
-    return _read(path, MAX_FILE)
 
 
 def valid_name(name: str) -> bool:

@@ -85,7 +85,7 @@ def test_a_body_that_is_not_the_sidecars_is_told_wherever_it_is(tmp_path: Path) 
     path.with_suffix(".json").write_text(json.dumps({"format": "sse-harness/1", "sha256": "0" * 64}), "utf-8")
     warning = store.load(path).warning
     assert warning is not None
-    assert store.load(path, large=0).warning == warning
+    assert store.look(path, 0).warning == warning
 
 
 def test_pieces_are_cut_where_they_are_long() -> None:

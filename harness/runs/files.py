@@ -22,7 +22,7 @@ from harness.message import Message
 from harness.rules import lint
 from harness.runs.evidence import with_breaks
 from harness.shapes import asked_of
-from harness.store import Loaded, expected_path, is_sidecar, load
+from harness.store import Loaded, expected_path, is_sidecar, load, look
 from harness.structure import STRUCTURE_FORMAT, Reading, read, signature
 
 
@@ -91,7 +91,7 @@ def open_file(
         raise UsageError(_of_folder(path))
     if path.suffix == ".json" and path.is_file() and is_sidecar(path):
         raise UsageError(f"{path}: this is a sidecar; name {path.with_suffix('.sse')}")
-    loaded = load(path, large=None if held else LARGE)
+    loaded = load(path) if held else look(path, LARGE)
     recording = loaded.recording
     if dialect is not None:
         known_by = "given"
