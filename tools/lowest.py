@@ -1,6 +1,7 @@
 """The lowest versions that pyproject.toml promises to work with, as a constraints file for pip.
 
     python tools/lowest.py > lowest.txt
+    python tools/lowest.py --python            prints the lowest Python instead, such as 3.11
     pip install --constraint lowest.txt '.[test]'
 
 Each requirement of the package and of its extra `test` is pinned to its lower bound: `httpx>=0.27` becomes
@@ -9,6 +10,7 @@ Each requirement of the package and of its extra `test` is pinned to its lower b
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 import tomllib
@@ -29,8 +31,14 @@ def constraints(requirements: Iterable[str]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the constraints."""
+    """Print the constraints, or the lowest Python."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--python", action="store_true", help="print the lowest Python instead")
+    only_python = parser.parse_args().python
     project = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]
+    if only_python:
+        print(project["requires-python"].removeprefix(">="))
+        return
     try:
         lines = [*constraints([*project["dependencies"], *project["optional-dependencies"]["test"]])]
     except ValueError as exc:
