@@ -32,10 +32,11 @@ LACKING = {
 
 
 class Side(msgspec.Struct, kw_only=True):
-    """One take of a shape, read."""
+    """One take of a shape, read. `path` is its fixture's as the repository has it; null if it is no fixture."""
 
     recording: Recording
     structure: Structure
+    path: str | None = None
 
 
 Sides = Mapping[tuple[str, int], Side]

@@ -97,7 +97,9 @@ def test_no_script_is_put_together_from_what_others_write() -> None:
 
 def test_actions_of_others_are_pinned_to_a_version() -> None:
     for found in steps():
-        assert re.fullmatch(r"actions/[a-z-]+@v\d+", found.get("uses", "actions/checkout@v4"))
+        used = found.get("uses", "actions/checkout@v4")
+        known = r"(actions/[a-z-]+|github/codeql-action/upload-sarif)@v\d+|pypa/gh-action-pypi-publish@release/v\d+"
+        assert re.fullmatch(known, used)
 
 
 def test_workflows_say_what_they_may_do_and_end_by_themselves() -> None:
@@ -113,7 +115,16 @@ def test_the_action_declares_what_it_uses() -> None:
     assert {"baseline", "candidate", "shapes", "report"} <= used
     required = {name for name, given in ACTION["inputs"].items() if given.get("required")}
     assert required == {name for name, given in ACTION["inputs"].items() if "default" not in given}
-    assert set(step(ACTION["runs"]["steps"], "gate")["env"].values()) == {f"${{{{ inputs.{name} }}}}" for name in used}
+    given = {f"${{{{ inputs.{name} }}}}" for name in used - {"sarif"}}
+    assert set(step(ACTION["runs"]["steps"], "gate")["env"].values()) == given
+
+
+def test_code_scanning_is_told_only_when_it_is_asked_for() -> None:
+    (upload,) = (found for found in ACTION["runs"]["steps"] if "upload-sarif" in found.get("uses", ""))
+    assert "inputs.sarif == 'true'" in upload["if"]
+    assert ACTION["inputs"]["sarif"]["default"] == "false", "it needs a permission that not every job has"
+    assert upload["with"]["sarif_file"] == "${{ inputs.report }}/gate.sarif"
+    assert "security-events: write" in DOCS
 
 
 # -- the action ---------------------------------------------------------------------------------------------------
@@ -133,7 +144,7 @@ def test_a_candidate_that_conforms(folder: Path) -> None:
     assert (done.code, done.outputs) == (0, {"outcome": "conforms"})
     assert done.log == "::notice title=old -> new::conforms\n"
     assert sorted(path.name for path in Path("harness-report").iterdir()) == [
-        "gate.html", "gate.json", "gate.md", "gate.xml",
+        "gate.html", "gate.json", "gate.md", "gate.sarif", "gate.xml",
     ]  # fmt: skip
     assert (folder / "summary.md").read_bytes() == Path("harness-report/gate.md").read_bytes()
 
@@ -263,7 +274,9 @@ DOCS = (ROOT / "docs" / "ci.md").read_text("utf-8")
 
 
 def test_the_workflow_in_the_docs_uses_the_action_as_it_is() -> None:
-    github, gitlab = (yaml.safe_load(block) for block in re.findall("```yaml\n(.*?)```", DOCS, re.DOTALL))
+    blocks = re.findall("```yaml\n(.*?)```", DOCS, re.DOTALL)
+    assert len(blocks) == 2, "docs/ci.md has two yaml blocks: GitHub's workflow, then GitLab's; write others as text"
+    github, gitlab = map(yaml.safe_load, blocks)
     given = github["jobs"]["gate"]["steps"][1]["with"]
     required = {name for name, entry in ACTION["inputs"].items() if entry.get("required")}
     assert required <= set(given) <= set(ACTION["inputs"])

@@ -45,8 +45,14 @@ def _html(report: Report, shapes: Shapes) -> str:
     return gate_html(report, shapes)
 
 
+def _sarif(report: Report, shapes: Shapes) -> str:
+    from harness.reports.sarif import gate_sarif
+
+    return gate_sarif(report, shapes)
+
+
 FORMS: dict[str, Callable[[Report, Shapes], str]] = {
-    ".json": _json, ".md": _markdown, ".xml": _junit, ".html": _html,
+    ".json": _json, ".md": _markdown, ".xml": _junit, ".html": _html, ".sarif": _sarif,
 }  # fmt: skip
 
 

@@ -53,6 +53,7 @@ class Baseline(msgspec.Struct, kw_only=True):
 
     readings: list[Reading]
     recordings: list[Recording]
+    paths: list[Path]
     dialect: str
     failed: bool
 
@@ -106,8 +107,9 @@ def sample_shape(asking: Asking, shape: str, prepared: Prepared | None) -> Sampl
     if isinstance(base, str):
         out.reason = base
         return out
-    for number, (recording, reading) in enumerate(zip(base.recordings, base.readings, strict=True), 1):
-        out.held.sides["baseline", number] = Side(recording=recording, structure=reading.structure)
+    read_ = zip(base.paths, base.recordings, base.readings, strict=True)
+    for number, (path, recording, reading) in enumerate(read_, 1):
+        out.held.sides["baseline", number] = _side(asking.project, path, recording, reading)
     first: Take | None = None
     for number in range(1, asking.samples + 1):
         sample, found = _sample(asking, shape, prepared, base, number, out.held)
@@ -133,14 +135,14 @@ def _sample(
             what = f"{asking.candidate}/{shape}: attempt {attempt} of {asking.attempts}"
             LOG.info("%s, as the one before measured nothing: %s", what, sample.reason)
         try:
-            found = _taken(asking, shape, prepared, base, number)
+            found, fixture = _taken(asking, shape, prepared, base, number)
         except NotMeasured as exc:
             sample.reason = str(exc)
             continue
         sample.answered = True
         if found.path is not None:
             held.paths.append(found.path)
-        held.sides["candidate", number] = Side(recording=found.recording, structure=found.reading.structure)
+        held.sides["candidate", number] = _side(asking.project, fixture, found.recording, found.reading)
         takes_ = [reading.structure for reading in base.readings]
         compared = compare(takes_, found.reading.structure, shape=shape, take=number)
         sample.reason = found.unmeasured or compared.not_measured
@@ -155,14 +157,18 @@ def _sample(
     return sample, None
 
 
-def _taken(asking: Asking, shape: str, prepared: Prepared | None, base: Baseline, number: int) -> Take:
+def _taken(
+    asking: Asking, shape: str, prepared: Prepared | None, base: Baseline, number: int
+) -> tuple[Take, Path | None]:  # fmt: skip
+    """The candidate's take, and the fixture it was read from."""
     project, candidate = asking.project, asking.candidate
     if prepared is None:
         return _recorded(project, candidate, shape, base, number)
-    return take(
+    asked = take(
         project, prepared, shape, baseline_failed=base.failed, allowance=asking.allowance,
         decide=lambda found: keep_at(project, candidate, shape, found, number),
     )  # fmt: skip
+    return asked, None
 
 
 def keep_at(project: Project, candidate: str, shape: str, found: Take, number: int = 1) -> Path | None:
@@ -256,7 +262,7 @@ def _baseline(project: Project, name: str, shape: str, prepared: Prepared | None
         readings.append(read(recording, found, asked_of(found, request)))
         recordings.append(recording)
     failed = readings[0].structure.get("result") == "error"
-    return Baseline(readings=readings, recordings=recordings, dialect=found, failed=failed)
+    return Baseline(readings=readings, recordings=recordings, paths=paths, dialect=found, failed=failed)
 
 
 def _dialect_of(path: Path, recording: Recording, default: str) -> str:
@@ -288,7 +294,7 @@ def _request_of(
     return request_file(project, dialect, shape).body if shape in shapes_offered(project, dialect) else None
 
 
-def _recorded(project: Project, candidate: str, shape: str, base: Baseline, number: int) -> Take:
+def _recorded(project: Project, candidate: str, shape: str, base: Baseline, number: int) -> tuple[Take, Path]:
     paths = takes(project.fixtures, candidate, shape)
     if not paths:
         raise NotMeasured(f"the candidate has no fixture of it (`harness record {candidate} --shape {shape}`)")
@@ -299,7 +305,7 @@ def _recorded(project: Project, candidate: str, shape: str, base: Baseline, numb
     recording = load(path).recording
     dialect = _dialect_of(path, recording, base.dialect)
     request = _request_of(project, recording, dialect, shape)
-    return reading_of(recording, dialect, shape, request, baseline_failed=base.failed)
+    return reading_of(recording, dialect, shape, request, baseline_failed=base.failed), path
 
 
 def read_again(project: Project, baseline: str, shape: str, candidate: Sequence[Path]) -> dict[tuple[str, int], Side]:
@@ -312,5 +318,15 @@ def read_again(project: Project, baseline: str, shape: str, candidate: Sequence[
             dialect = _dialect_of(path, recording, dialect)
             request = _request_of(project, recording, dialect, shape)
             reading = read(recording, dialect, asked_of(dialect, request))
-            found[side, number] = Side(recording=recording, structure=reading.structure)
+            found[side, number] = _side(project, path, recording, reading)
     return found
+
+
+def _side(project: Project, path: Path | None, recording: Recording, reading: Reading) -> Side:
+    """A take with the path of its fixture: from the folder of `.git` on, without one from the project's."""
+    if path is None or not path.is_relative_to(project.fixtures):
+        return Side(recording=recording, structure=reading.structure)
+    root = project.root.resolve()
+    top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+    where = (root / path.relative_to(project.root)).relative_to(top)
+    return Side(recording=recording, structure=reading.structure, path=where.as_posix())
