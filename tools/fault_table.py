@@ -153,8 +153,8 @@ With their default of two retries, the openai and anthropic clients get through 
 `repeat` is told where the payloads say that an answer begins anew: a second start event (Responses, Anthropic, Cohere),
 a role sent again (chat), a running count of tokens that falls (Gemini), a `created_at` that goes back (Ollama), a call
 that comes twice. A text without any of these cannot be told from a model that repeats itself: Completions, chat with a
-role in every chunk or in none, Gemini without counts in every chunk, Ollama with one time in all lines, and of these two
-whatever comes again after one event. No rule guesses there; only the text shows it.
+role in every chunk or in none, Gemini without counts in every chunk, Ollama with one time in all lines, and of these
+two whatever comes again after one event. No rule guesses there; only the text shows it.
 """
 
 
