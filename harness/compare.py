@@ -39,8 +39,8 @@ class Comparison(msgspec.Struct, kw_only=True):
 def compare(baseline: Sequence[Structure], candidate: Structure, *, shape: str = "", take: int = 1) -> Comparison:
     """Compare a candidate with the takes of a baseline, the first of which is the norm (DESIGN, "Envelope").
 
-    `baseline` is a list, of one take at least: what varies among takes is no difference. `shape` "error" expects both to
-    fail. `take` (1, 2, ...) numbers the candidate's recording in the evidence. Where the baseline is no answer to
+    `baseline` is a list, of one take at least: what varies among takes is no difference. `shape` "error" expects both
+    to fail. `take` (1, 2, ...) numbers the candidate's recording in the evidence. Where the baseline is no answer to
     compare with, `not_measured` of the result says why; nothing is raised.
     """
     base = baseline[0]

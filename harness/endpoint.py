@@ -24,8 +24,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """One request as it goes out. `headers` hold the credentials; `secrets` are all values that may reach no file.
 
     `body` is sent byte for byte; `max_body` bytes of the answer are kept at most. `verify` is true, false, or the path
-    of a CA file. `retries` counts further attempts after a 429 or 503. `read_rate`, bytes a second, makes the client a slow one. `provider`, `shape` and `shape_sha256`
-    are for messages and the sidecar only.
+    of a CA file. `retries` counts further attempts after a 429 or 503. `read_rate`, bytes a second, makes the client a
+    slow one. `provider`, `shape` and `shape_sha256` are for messages and the sidecar only.
     """
 
     url: str

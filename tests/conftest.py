@@ -20,6 +20,10 @@ DATA = ("fixtures", "requests")
 
 pytest_plugins = ["pytester"]
 
+# CI systems ask for colours in pipes, too; tests read what is written there.
+for _name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
+    os.environ.pop(_name, None)
+
 # A run started in the background may have been told to ignore Ctrl-C, and so would every process that tests start and
 # interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
