@@ -79,6 +79,15 @@ def test_every_view_shows_the_same(monkeypatch: pytest.MonkeyPatch, view: str) -
     assert (harness(*arguments), harness(*arguments, "--json"), harness("lint", *arguments[1:3])) == held
 
 
+@pytest.mark.parametrize("more", [(), ("--json",), ("--events",)])
+def test_diff_and_expect_say_the_same(monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]) -> None:
+    text, call = FIXTURES / "vllm" / "text.sse", FIXTURES / "transformers" / "text.sse"
+    held = harness("diff", text, call, *more), harness("expect", text, call)
+    monkeypatch.setattr(files, "LARGE", 0)
+    assert (harness("diff", text, call, *more), harness("expect", text, call)) == held
+    assert held[0].code < 2
+
+
 def test_a_body_that_is_not_the_sidecars_is_told_wherever_it_is(tmp_path: Path) -> None:
     path = tmp_path / "x.sse"
     path.write_bytes(b"data: 1\n\n")
