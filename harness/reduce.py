@@ -88,9 +88,11 @@ class Reducer:
                     short = not (dialect.ended or dialect.failed)
                 else:
                     self._dispatched = True
-                    before = len(out)
-                    read(payload, item, out)
-                    if observed is not None:
+                    if observed is None:
+                        read(payload, item, out)
+                    else:
+                        before = len(out)
+                        read(payload, item, out)
                         observed(payload, item, out[before:], "data")
                     if dialect.ended or dialect.failed:
                         short = False
