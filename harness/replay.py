@@ -56,9 +56,10 @@ class Replay(LoopbackServer):
     """The server. `with Replay("fixtures/vllm") as server:` runs it in a thread; point a client at `server.base_url`.
 
     `sources`: a folder of providers, of one provider's fixtures, a single `.sse`, or {provider: {shape: Recording}}.
-    Fixtures are read once, here. Which of them answers a request: matching.py; `strict` leaves nothing to guessing.
-    `pace`, `speed` and `pieces` are those of steps.plan. Each exchange, when it ends, is told to `watch`, in the
-    server's thread, and added to the file `journal_at`, a JSON object a line.
+    Fixtures are read once, here. Which of them answers a request is told from its path, model and what it asks for
+    (matching.py); `strict` leaves nothing to guessing. `port`, `pace`, `speed`, `pieces` (bytes) and `faults` are as
+    for `replay`. Each exchange, when it ends, is told to `watch`, in the server's thread, and added to the file
+    `journal_at`, a JSON object a line.
 
     Raises UsageError: no fixtures, a fault that does not exist, a port in use, a journal that cannot be written.
     """

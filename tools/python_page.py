@@ -17,7 +17,7 @@ from harness import pytest_plugin, testing
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "docs" / "examples"
 # Where a docstring takes its rule from.
-SOURCE = re.compile(r"\s*(?:\((?:contract: )?DESIGN[^)]*\)|Source: [^.]*\.(?:\s|$))")
+SOURCE = re.compile(r"\s*(?:\((?:(?:contract: )?DESIGN|SEEDS)[^)]*\)|Source: [^.]*\.(?:\s|$))")
 WIDTH = 100  # columns of a signature on one line
 
 HEAD = """\

@@ -17,7 +17,7 @@ Encode = Callable[[Answer], bytes]
 
 
 def clean_stream(dialect: str, expect: Mapping[str, Any], *, well_ended: bool = True) -> bytes:
-    """The body of a documented stream that says what `expect` does (the fields of cases/README; all are optional).
+    """The body of a documented stream that says what `expect` does (the members of a quirk's; all are optional).
 
     By default what makes the stream of a message odd is mended first, as `harness.clean.well_ended` says: an answer
     that failed, was cut or lacks its finish comes out as if it had ended well after what had come. With
