@@ -30,9 +30,9 @@ class Grown:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
 
-    def equals(self, text: str) -> bool:
-        """Whether it is this text. Only one of its own length costs more than a look, and that doubles it if added."""
-        return len(text) == self._length and text == str(self)
+    def equals(self, text: object) -> bool:
+        """Whether it is this text; what is no text is not. Only one of its own length costs more than a look."""
+        return isinstance(text, str) and len(text) == self._length and text == str(self)
 
     def add(self, piece: str) -> None:
         """Put the piece at its end."""

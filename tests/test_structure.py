@@ -327,3 +327,14 @@ def test_a_path_that_is_not_there_has_the_default() -> None:
     found = facts(stream(*TEXT))
     assert found.get("tool.index", "none") == "none"
     assert found.get("result.deeper", 0) == 0
+
+
+@pytest.mark.parametrize("name", [17, 1.5, True, ["get"], {"get": 1}])
+def test_a_name_that_is_no_text_after_one_that_is(name: Any) -> None:
+    calls: list[dict[str, Any]] = [
+        {"index": 0, "id": "a", "type": "function", "function": {"name": "get", "arguments": ""}},
+        {"index": 0, "function": {"name": name, "arguments": "{}"}},
+    ]
+    chunks = [{"id": "c", "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]} for call in calls]
+    body = b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
+    assert "tool.name-split" in facts(body).notes
