@@ -167,6 +167,8 @@ CHAT = [
          "do not key on the chunk id"),
     Rule("chunk.model-changes", C, "note", "the model's name changes over the chunks ({detail})",
          "take the first one"),
+    Rule("chunk.created-form", N, "note", "created is {detail} where whole seconds are documented; typed readers reject "
+         "the chunk, or the date is wrong", "do not read created, or have the server send whole seconds"),
     Rule("chunk.first-content", C, "diff", "the first delta's content is {candidate} where the baseline has {baseline}; "
          "only a reader that tests its form minds", "treat null, absent and empty alike", "text.first"),
     Rule("choice.shared-chunk", C, "diff", "two choices share one chunk on one side only; readers of choices[0] see half",

@@ -1,17 +1,20 @@
 """Computes which rules real SDKs are proven to fail under, in the same way as for client models (client_tables.py).
 
-`python tests/sdk_tables.py` writes harness/clients/sdk_breaks.json anew. It needs every SDK: the extra `sdk`, and
-`npm ci` in tools/node.
+`python tests/sdk_tables.py` writes harness/clients/sdk_breaks.json and the tables of docs/matrix.md anew. It needs every
+SDK: the extra `sdk`, and `npm ci` in tools/node.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from client_tables import as_json, breaks
 from controls import Make, control
+from reading import ROOT
 
 from harness.adapters import SDKS
 from harness.adapters.served import SdkTarget
@@ -20,10 +23,14 @@ from harness.cases import Case, quirk_cases
 from harness.clients.evidence import FOLDER
 from harness.cuts import offsets
 from harness.recording import Recording
+from harness.reports.matrix import matrix_markdown
 from harness.runs.check import skipped
+from harness.runs.matrix import Matrix, matrix
 from harness.targets import Trial
 
 HELD = FOLDER / "sdk_breaks.json"
+PAGE = ROOT / "docs" / "matrix.md"
+TABLES = "## What they survive\n"  # all of the page after this line is generated
 CUTS = ("whole", "bytes")
 
 
@@ -82,8 +89,21 @@ def sdk_breaks_json(found: Mapping[str, Iterable[str]]) -> str:
     return as_json(dict(sorted(by_rule.items()))) + "\n"
 
 
+def page(written: str, found: Matrix) -> str:
+    """docs/matrix.md with the tables of what was found, a report on quirks alone, in place of those it has."""
+    about, heading, _ = written.partition(TABLES)
+    assert heading, f"docs/matrix.md has no line {TABLES!r}"
+    report = matrix_markdown(found).partition("\n## Letters\n")[0]
+    clients = report.index("| client |")
+    tables = re.sub("^## ", "### ", report[clients:], flags=re.MULTILINE)
+    said = f"sse-harness {found.version}, Python {found.python}, {found.date}"
+    return f"{about}{heading}\n{said}. Quirks, uncut and byte by byte. Blank is right.\n\n{tables}"
+
+
 def main() -> None:
-    """Write the file."""
+    """Write both."""
+    found = matrix(date=datetime.now(UTC).date().isoformat(), sdks=list(SDKS))
+    PAGE.write_text(page(PAGE.read_text("utf-8"), found), encoding="utf-8")
     cases = list(quirk_cases())
     targets = [SdkTarget(sdk) for sdk in SDKS.values()]
     HELD.write_text(sdk_breaks_json({named(target): sdk_breaks(target, cases) for target in targets}), encoding="utf-8")

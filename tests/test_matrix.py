@@ -11,6 +11,7 @@ import jsonschema  # type: ignore[import-untyped]
 import msgspec
 import pytest
 from commandline import harness
+from sdk_tables import TABLES, page
 
 from harness.adapters import SDKS
 from harness.adapters.served import version_of
@@ -264,4 +265,16 @@ def test_the_page_shows_what_each_sdk_does(name: str) -> None:
     if f"{sdk.package} {version_of(sdk)}" != VERSIONS[name]:
         pytest.skip(f"{VERSIONS[name]} is not installed")
     found = matrix(date=DATE, sdks=[name], cuts=["whole"])
-    assert documented(name) == {row.case: MARKS[row.cells[f"sdk:{name}"].outcome] for row in found.rows}
+    shown = {row.case: MARKS[row.cells[f"sdk:{name}"].outcome] for row in found.rows}
+    assert documented(name) == shown, "docs/matrix.md is stale: python tests/sdk_tables.py"
+
+
+def test_the_page_is_what_its_generator_writes() -> None:
+    """The tables' form, and the cases in them; what the SDKs do with each is the test before."""
+    found = matrix(date=DATE, clients=["right-machine"], cuts=["whole"])
+    about = DOC.partition(TABLES)[0]
+    made = page(DOC, found)
+    assert made.startswith(about + TABLES)
+    assert f"### chat: {sum(row.dialect == 'chat' for row in found.rows)} quirks\n" in made
+    heads = re.compile(r"^### .*$", re.MULTILINE)
+    assert set(heads.findall(DOC)) <= set(heads.findall(made)), "docs/matrix.md is stale: python tests/sdk_tables.py"

@@ -18,7 +18,7 @@ from reading import ROOT
 
 COPIED = ("harness", "tests", "tools", "docs", "requests", "fixtures")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "node_modules", ".*", "*.png")
-CHUNK = '{"id":"chatcmpl-1","object":"chat.completion.chunk","created":"1700000000","model":"m-1","choices":[%s]}'
+CHUNK = '{"id":"c-1","object":"chat.completion.chunk","created":1,"model":"m","system_fingerprint":7,"choices":[%s]}'
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ def checkout(tmp_path: Path) -> Checkout:
 
 
 def test_add_a_rule(checkout: Checkout) -> None:
-    """A rule for `created` that is text, with the quirk that shows it and the client that fails on it."""
+    """A rule for a `system_fingerprint` that is a number, the quirk that shows it and the client that fails on it."""
     number = 1 + max(int(path.name[:3]) for path in (ROOT / "harness" / "quirks").glob("*.sse"))
-    name, code = f"{number:03d}-created-as-words", "chunk.created-words"
+    name, code = f"{number:03d}-fingerprint-as-number", "chunk.fingerprint-form"
 
     # 1: a quirk that shows it
     deltas = ['{"role":"assistant","content":""}', '{"content":"Hello"}', '{"content":" there."}', "{}"]
@@ -82,34 +82,34 @@ def test_add_a_rule(checkout: Checkout) -> None:
         "terminal": "done", "usage": None, "error": None,
     }  # fmt: skip
     label = {
-        "family": "chat", "kind": "identity", "fault": "created is text", "verdict": "negotiable", "expect": expect,
-        "why": "It is documented as a whole number of seconds.",
+        "family": "chat", "kind": "identity", "fault": "system_fingerprint is a number", "verdict": "negotiable",
+        "expect": expect, "why": "It is documented as text.",
     }  # fmt: skip
     checkout.write(f"harness/quirks/{name}.sse", body)
     checkout.write(f"harness/quirks/{name}.json", json.dumps(label, indent=1) + "\n")
 
     # 2: a row
     checkout.insert("harness/catalogue.py", '    Rule("chunk.model-changes"', f'''\
-    Rule("{code}", N, "note", "created is text, not a number of seconds; typed readers reject the chunk",
-         "have the server send a number"),
+    Rule("{code}", N, "note", "system_fingerprint is a number; typed readers reject the chunk",
+         "have the server send text"),
 ''')  # fmt: skip
 
     # 3: what raises it
     checkout.insert("harness/facts/chat.py", '        kind = payload.get("object")', f'''\
-        if type(payload.get("created")) is str:
+        if type(payload.get("system_fingerprint")) is int:
             self.note("{code}", *place)
 ''')  # fmt: skip
 
     # 4: a client model that fails on it
     checkout.insert("harness/clients/wrong_content.py", '@wrong(\n    "checks-object"', f'''\
 @wrong(
-    "created-is-number", "{name}",
-    about="Adds up `created`, and raises where it is text.",
+    "fingerprint-is-text", "{name}",
+    about="Has `system_fingerprint` as text, and raises at a number.",
 )  # fmt: skip
-class CreatedIsNumber(Machine):
+class FingerprintIsText(Machine):
     def chat(self, chunk: dict[str, Any]) -> None:
-        if isinstance(chunk.get("created"), str):
-            raise TypeError("created is no number")
+        if isinstance(chunk.get("system_fingerprint"), int):
+            raise TypeError("system_fingerprint is no text")
         super().chat(chunk)
 
 
@@ -122,12 +122,12 @@ class CreatedIsNumber(Machine):
     # 6: the tests that are named; of those that take every quirk, the new one's
     checkout.passes(
         *(f"tests/test_{page}.py" for page in ("rules", "twins", "clients", "generated_docs")), "-k",
-        f"labels or says or codes or hides or up_to_date or each_quirk or stale or created or {number:03d} or {code}",
+        f"labels or says or codes or hides or up_to_date or each_quirk or stale or fingerprint or {number:03d}",
     )  # fmt: skip
 
     shown = checkout.harness("lint", f"harness/quirks/{name}.sse")
     assert shown.stdout.count(f"NEGOTIABLE {code}") == 1, shown
-    assert "created-is-number" in shown.stdout, "what breaks is told with it"
+    assert "fingerprint-is-text" in shown.stdout, "what breaks is told with it"
 
 
 def test_add_a_report(checkout: Checkout) -> None:

@@ -224,6 +224,29 @@ def test_a_stream_may_grade_a_note_otherwise() -> None:
     assert severity_of(two, "tool.id-missing") is Severity.FATAL
 
 
+@pytest.mark.parametrize(
+    ("created", "detail"),
+    [
+        (1700000000, None), (0, None), (-1, None), (10**11, None),
+        (10**11 + 1, "more than seconds (100000000001)"), (1700000000123, "more than seconds (1700000000123)"),
+        (10**4000, f"more than seconds (1{'0' * 39})"), (1700000000.25, "a fraction (1700000000.25)"),
+        (1.7e9, "a fraction (1700000000.0)"), ("1700000000", 'text ("1700000000")'),
+        ("2023-11-14T22:13:20Z", 'text ("2023-11-14T22:13:20Z")'), ("{x}" * 100, 'text ("{x}{x}'),
+        (None, "is null where"), (True, "is true where"), ([1], "a list ([1])"), ({}, "an object ({})"),
+    ],
+)  # fmt: skip
+def test_created_is_whole_seconds(created: Any, detail: str | None) -> None:
+    found = lint(of(*({**payload, "created": created} for payload in TEXT)))
+    assert [finding.rule for finding in found] == ([] if detail is None else ["chunk.created-form"])
+    assert all(str(detail) in finding.message for finding in found)
+
+
+def test_created_may_be_left_out_and_another_created_is_none_of_ours() -> None:
+    bare = [{key: value for key, value in payload.items() if key != "created"} for payload in TEXT]
+    assert lint(of(*bare)) == []
+    assert lint(of(*({**payload, "time_info": {"created": 1700000000.25}} for payload in TEXT))) == []
+
+
 def test_a_cause_explains_also_when_it_is_explained_itself() -> None:
     assert explained({"stream.cut", "finish.missing", "usage.position"}) == {"finish.missing", "usage.position"}
     assert explained({"stream.empty"}) == set(), "nothing explains itself"

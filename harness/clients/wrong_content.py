@@ -114,6 +114,18 @@ class ChecksObject(Machine):
         super().chat(chunk)
 
 
+@wrong(
+    "created-is-integer", "105-created-as-text",
+    about="Has `created` as an integer in its type of a chunk, and raises at any other value.",
+)  # fmt: skip
+class CreatedIsInteger(Machine):
+    def chat(self, chunk: dict[str, Any]) -> None:
+        created = chunk.get("created", 0)
+        if type(created) is not int:
+            raise ValueError(f"created is no integer: {created!r}")
+        super().chat(chunk)
+
+
 # -- text
 
 

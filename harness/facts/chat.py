@@ -13,6 +13,7 @@ from harness.dialects.chat import REASONING_NAMES, detail_texts
 from harness.events import Event, Text, ToolCall
 from harness.facts.base import Place
 from harness.facts.forms import ChoiceFacts, ChunkFacts
+from harness.facts.marks import created_form, whole_seconds
 from harness.growing import Grown
 from harness.message import Message
 from harness.sse import ServerSentEvent
@@ -98,6 +99,8 @@ class ChatFacts(ChunkFacts):
                 self.note("chunk.model-changes", *place, model)
             if len(self.models) < 2:
                 self.models.add(model)
+        if not whole_seconds(payload.get("created", 0)):
+            self.note("chunk.created-form", *place, created_form(payload["created"]))
         kind = payload.get("object")
         form = "documented" if kind == self.chunk_object else "other" if kind else "missing"
         self.objects[form] += 1

@@ -15,7 +15,7 @@ from typing import Any
 from harness.dialects.chat import REASONING_NAMES
 from harness.events import Event, Reasoning, Text, ToolCall
 from harness.facts.base import Facts
-from harness.facts.marks import SURROGATE
+from harness.facts.marks import SURROGATE, whole_seconds
 from harness.sse import ServerSentEvent
 
 MOST = 64  # forms that are kept; a stream with more has no form to speak of, as one with another id in each chunk
@@ -136,6 +136,6 @@ def form_of(
     if not _DELTA.issuperset(delta):
         return None
     return (
-        payload.get("id"), payload.get("model"), payload.get("object"), kind, number, what, tuple(choice),
-        finish, not choice.get("logprobs"), seen.finish is None, len(seen.roles),
+        payload.get("id"), payload.get("model"), payload.get("object"), whole_seconds(payload.get("created", 0)),
+        kind, number, what, tuple(choice), finish, not choice.get("logprobs"), seen.finish is None, len(seen.roles),
     ), seen, call  # fmt: skip

@@ -1,14 +1,16 @@
 """What facts look for: markup, think tags and stop strings in a text, half a character, members of an error, sights of
-the parser.
+the parser, the form of a time.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from harness.dialects.base import as_string
 from harness.events import Text
+from harness.jsontext import as_text
 from harness.message import Message
 
 MARKUP = re.compile(
@@ -17,6 +19,7 @@ MARKUP = re.compile(
 )
 THINK = re.compile(r"</?think(?:ing)?>|<\|channel\|>analysis|</?thought>|◁/?think▷")
 SURROGATE = re.compile("[\ud800-\udfff]")
+LATEST_SECOND = 10**11  # Unix time in seconds, in the year 5138; what is larger counts milliseconds or less
 ERROR_MEMBERS = ("type", "code", "message", "param", "status")
 
 # What the SSE parser saw -> the note that says so.
@@ -26,6 +29,17 @@ SEEN_NOTES = {
     "empty-data": "sse.empty-data", "control-only": "sse.control-fields", "id": "sse.id-field",
     "retry": "sse.id-field", "unknown-field": "sse.unknown-field",
 }  # fmt: skip
+
+
+def whole_seconds(created: Any) -> bool:
+    """Whether the time of a chunk is an integer of seconds."""
+    return type(created) is int and created <= LATEST_SECOND
+
+
+def created_form(created: Any) -> str:
+    """How a time that is not `whole_seconds` is written, with its first characters."""
+    forms = {int: "more than seconds", float: "a fraction", str: "text", list: "a list", dict: "an object"}
+    return f"{forms[type(created)]} ({as_text(created)[:40]})" if type(created) in forms else as_text(created)
 
 
 class StopWatch:
