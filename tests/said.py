@@ -145,8 +145,7 @@ SAID = {
         reasoning="I will look up the weather in Paris.",
     ),
     "cohere/stop": Said("one two three ", None, "STOP_SEQUENCE", (490, 7)),
-    # A message and an id, which no stream has: nothing to read as an error, but the status says it.
-    "cohere/error": Said(),
+    "cohere/error": Said(error="tool_choice is REQUIRED"),  # a message and an id, which no stream has
     "cohere/parallel-tools": Said(
         "", ("get_weather_5ynth7paris2", "get_weather", ILE), "TOOL_CALL", (556, 60),
         second=("get_weather_5ynth7tokyo2", "get_weather", TOKYO), reasoning="I will look up both cities.",
