@@ -6,7 +6,8 @@ Pieces are collected and joined once. Text is never trimmed, deduplicated or rew
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -83,6 +84,7 @@ def heal(text: str) -> str:
     return text
 
 
+RUN = 1024  # fragments of one call: those that bring arguments alone are joined then, if nobody keeps the events
 MANY = 4096  # pieces: joined then, since a piece of a word or two takes ten times its length as a string of its own
 
 
@@ -119,6 +121,37 @@ class _Channel:
         return heal("".join([piece for pieces in self.by_key.values() for piece in pieces]))
 
 
+class Run(ToolCall, gc=False):
+    """Fragments in a row that bring arguments alone, as one; `at` and `length` are those of the last."""
+
+    parts: array[int] = array("Q")  # of each: characters, at, length
+
+    def split(self) -> Iterator[ToolCall]:
+        """The fragments."""
+        start, text = 0, self.arguments or ""
+        for size, at, length in zip(*(self.parts[first::3] for first in range(3)), strict=True):
+            piece = text[start : start + size]
+            yield ToolCall(self.choice, self.index, self.wire_index, None, None, piece, False, at, length, self.type)
+            start += size
+
+
+def _join_run(fragments: list[ToolCall]) -> None:
+    """Make one of the fragments at the end that bring nothing but arguments; the first of the call stays as it is."""
+    start = len(fragments)
+    while start > 1 and _is_plain(fragments[start - 1]):
+        start -= 1
+    run = fragments[start:]
+    if len(run) > 1:
+        parts = array("Q", [number for one in run for number in (len(one.arguments or ""), one.at, one.length)])
+        last, text = run[-1], "".join([one.arguments for one in run if one.arguments])
+        wire, at, length = last.wire_index, last.at, last.length
+        fragments[start:] = [Run(last.choice, last.index, wire, None, None, text, False, at, length, last.type, parts)]
+
+
+def _is_plain(fragment: ToolCall) -> bool:
+    return type(fragment) is ToolCall and not (fragment.id or fragment.name or fragment.whole)
+
+
 class _ChoiceFold:
     __slots__ = ("calls", "finish_raw", "finish_reason", "reasoning", "refusal", "refused", "text")
 
@@ -133,9 +166,10 @@ class _ChoiceFold:
 
 
 class MessageFold:
-    """Takes events in order; `finish()` once, then `message()`."""
+    """Takes events in order; `finish()` once, then `message()`. If nobody else keeps them, it joins what it can."""
 
     def __init__(self) -> None:
+        self.kept = True  # by the caller: they get their final index from `finish`
         self.choices: dict[int, _ChoiceFold] = {}
         self.usage: TokenCounts | None = None
         self.error: Failure | None = None
@@ -144,7 +178,7 @@ class MessageFold:
 
     def extend(self, events: Iterable[Event]) -> None:
         """Fold the events in."""
-        choices, channel = self.choices, None
+        choices, channel, kept = self.choices, None, self.kept
         for event in events:
             kind = type(event)
             if kind is Text:
@@ -165,6 +199,8 @@ class MessageFold:
                     if fragments is None:
                         fragments = fold.calls[event.index] = []  # type: ignore[union-attr]
                     fragments.append(event)  # type: ignore[arg-type]
+                    if not kept and len(fragments) % RUN == 0:
+                        _join_run(fragments)
                 elif kind is Reasoning:
                     fold.reasoning.add(event)  # type: ignore[arg-type]
                 elif kind is Refusal:
@@ -269,9 +305,14 @@ def join_arguments(fragments: Sequence[ToolCall]) -> tuple[str, ToolCall | None]
         return heal(joined), None
     seen, culprit = 0, fragments[-1]
     for fragment in fragments:
-        seen += len(fragment.arguments or "")
+        before, seen = seen, seen + len(fragment.arguments or "")
         if seen > end and joined[end:seen].strip():
             culprit = fragment
+            if isinstance(fragment, Run):
+                for culprit in fragment.split():
+                    before += len(culprit.arguments or "")
+                    if before > end and joined[end:before].strip():
+                        break
             break
     value, rest = joined[:end], joined[end:].strip()
     while rest.startswith(value.strip()):

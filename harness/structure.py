@@ -68,6 +68,7 @@ def read(
     facts = facts_for(dialect)
     facts.expect(asked)
     reducer = Reducer(dialect, facts)
+    reducer.fold.kept = events is not None
     for piece in recording.in_pieces():
         found = reducer.feed(piece)
         if events is not None:

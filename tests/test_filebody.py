@@ -16,11 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import FIXTURES, QUIRKS
 
-from harness import store
+from harness import message, store
 from harness.errors import UsageError
+from harness.events import ToolCall
 from harness.filebody import FileBody
 from harness.recording import Read, Recording, sha256
 from harness.runs import files
+from harness.structure import read
 from harness.timing import measure
 
 EVERY = sorted([*QUIRKS.glob("*.sse"), *FIXTURES.glob("*/*.sse")])
@@ -69,6 +71,41 @@ def test_the_same_is_read_wherever_the_body_is(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Recording.in_pieces, "__defaults__", (100,))
     assert isinstance(cast(object, files.open_file(EVERY[0], held=False).loaded.recording.body), FileBody)
     assert read() == held
+
+
+def test_the_same_is_read_whether_or_not_the_events_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fragments that bring arguments alone are joined where nobody keeps them; places stay those of each."""
+    kept = [files.open_file(path, keep_events=True).reading for path in EVERY]
+    joined = 0
+
+    def join(fragments: list[ToolCall]) -> None:
+        nonlocal joined
+        before = len(fragments)
+        join_run(fragments)
+        joined += before - len(fragments)
+
+    join_run = message._join_run
+    monkeypatch.setattr(message, "_join_run", join)
+    for size in (1, 2, 5):
+        monkeypatch.setattr(message, "RUN", size)
+        assert [files.open_file(path).reading for path in EVERY] == kept
+    assert joined > 100
+
+
+def test_arguments_that_go_on_are_placed_within_what_was_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message, "RUN", 4)
+    opening = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": ""}}
+    pieces = ['{"a', '":', " 1}", " ", "", "{", "} and", " more"]
+    deltas = [opening, *({"index": 0, "function": {"arguments": piece}} for piece in pieces)]
+    texts = [json.dumps({"choices": [{"index": 0, "delta": {"tool_calls": [delta]}}]}) for delta in deltas]
+    body = "".join(f"data: {text}\n\n" for text in texts).encode()
+    recording = Recording(body=body, end="eof")
+    found = read(recording, "chat")
+    note = found.structure.notes["tool.arguments-sent-again"]
+    assert note.detail == "{"
+    assert body[note.at : note.at + note.length].endswith(b'{"arguments": "{"}}]}}]}\n')
+    kept = read(recording, "chat", None, [])
+    assert (found.message, found.structure) == (kept.message, kept.structure)
 
 
 @pytest.mark.parametrize("view", ["message", "events", "structure", "timeline", "bytes"])
