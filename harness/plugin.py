@@ -13,12 +13,13 @@ from pathlib import Path
 from harness.conventions import AUTHS, Convention
 from harness.dialects.base import Dialect, as_string, integer
 from harness.facts.base import Facts
+from harness.jsontext import as_text
 from harness.rule import C, F, N, Rule
 from harness.shapes import ASKED_ROWS, AskedRow
 
 __all__ = [
     "ASKED_ROWS", "GROUP", "AskedRow", "C", "Convention", "Dialect", "F", "Facts", "N", "Plugin", "Rule", "as_string",
-    "integer",
+    "as_text", "integer",
 ]  # fmt: skip
 
 GROUP = "sse_harness.dialects"

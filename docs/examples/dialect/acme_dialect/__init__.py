@@ -17,6 +17,7 @@ from harness.plugin import (
     Plugin,
     Rule,
     as_string,
+    as_text,
     integer,
 )
 from harness.sse import ServerSentEvent
@@ -30,6 +31,11 @@ class Acme(Dialect):
     name = "acme"
     marker = b"BYE"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: dict[int, tuple[int, str]] = {}  # by `n`: our number of the call, and its id
+        self.opened = 0
+
     def read(self, payload: Any, sse: ServerSentEvent, out: list[Event]) -> None:
         at, length = sse.at, sse.length
         get = payload.get if isinstance(payload, dict) else {}.get
@@ -39,18 +45,35 @@ class Acme(Dialect):
         elif kind == "say":
             out.append(Text(0, as_string(get("s")) or "", False, at, length))
         elif kind == "call":
-            number = integer(get("n")) or 0
-            call_id, name, arguments = (as_string(get(key)) for key in ("id", "name", "args"))
-            out.append(ToolCall(0, number, number, call_id, name, arguments, False, at, length))
+            self.call(payload, at, length, out)
         elif kind == "close":
             why = as_string(get("why")) or ""
             self.finished = True
             out.append(Finish(0, FINISH.get(why, "other"), why, at, length))
-            out.append(Usage(integer(get("in")), integer(get("out")), payload, at, length))
+            if "in" in payload or "out" in payload:  # only where a count was sent
+                out.append(Usage(integer(get("in")), integer(get("out")), payload, at, length))
         elif kind == "fail":
             self.fail(payload, sse, out)  # finds type, code and message; nothing counts after it
         else:
             out.append(Unknown(as_string(kind) or "payload", payload, at, length))
+
+    def call(self, payload: dict[str, Any], at: int, length: int, out: list[Event]) -> None:
+        """A piece goes to the call of its `n`; a new id under a known `n` opens a call all the same."""
+        call_id, name, number = as_string(payload.get("id")), as_string(payload.get("name")), integer(payload.get("n"))
+        if number is None:
+            self.notes.add("tool.index-missing", at, length)
+        key = -1 if number is None else number
+        index, known = self.calls.get(key, (self.opened, ""))
+        if call_id and known and call_id != known:
+            self.notes.add("tool.index-reused", at, length, f"index {key}: {known!r}, {call_id!r}")
+            index = self.opened
+        self.opened = max(self.opened, index + 1)
+        self.calls[key] = (index, call_id or known)
+        arguments = payload.get("args")
+        if arguments is not None and not isinstance(arguments, str):
+            self.notes.add("tool.arguments-object", at, length)
+            arguments = as_text(arguments)
+        out.append(ToolCall(0, index, number, call_id, name, arguments, False, at, length))
 
 
 class AcmeFacts(Facts):
