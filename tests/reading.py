@@ -27,6 +27,19 @@ def quirks() -> list[Path]:
     return sorted(QUIRKS.glob("*.json"))
 
 
+def fixture_of(dialect: str, *shapes: str) -> str:
+    """`provider/shape` of a fixture in the dialect: the first shape that one of its providers has, by name."""
+    found = {
+        path.relative_to(FIXTURES).with_suffix("").as_posix()
+        for path in FIXTURES.glob("*/*.sse") if json.loads(path.with_suffix(".json").read_bytes())["dialect"] == dialect
+    }  # fmt: skip
+    for shape in shapes:
+        for name in sorted(found):
+            if name.endswith(f"/{shape}"):
+                return name
+    raise AssertionError(f"fixtures/ has no {' and no '.join(shapes)} in the dialect {dialect}: add one")
+
+
 def quirk(spec: Path) -> tuple[dict[str, Any], bytes]:
     """A case, and its body with the content coding undone that its headers name (the fault of case 065)."""
     case: dict[str, Any] = json.loads(spec.read_bytes())

@@ -1,6 +1,6 @@
 """Computes which rules real SDKs are proven to fail under, in the same way as for client models (client_tables.py).
 
-`python tests/sdk_tables.py` writes harness/clients/sdk_breaks.json and the tables of docs/matrix.md anew. It needs every
+`python tests/sdk_tables.py` writes harness/clients/sdk_breaks.json and the tables of docs/matrix.md. It needs every
 SDK: the extra `sdk`, and `npm ci` in tools/node.
 """
 

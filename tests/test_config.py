@@ -6,6 +6,7 @@ import pytest
 from harness import dialects
 from harness.config import Acceptance, Caps, Prices, Project, ShapeSettings, is_loopback, load_project
 from harness.conventions import CONVENTIONS
+from harness.dialects import BUILT_IN
 from harness.dialects.base import Dialect
 from harness.dialects.chat import Chat
 from harness.endpoint import Timeouts
@@ -377,7 +378,7 @@ HTTP = "is no URL of an HTTP endpoint; write one such as https://api.openai.com/
         (
             "dialect: chatt, base_url: https://a.example, model: m",
             ".dialect: chatt is not known; did you mean 'chat'? "
-            "allowed: chat, responses, anthropic, gemini, ollama, completions, cohere",
+            f"allowed: {', '.join(BUILT_IN)}",
         ),
         (
             "dialect: chat, base_url: https://a.example, model: 4.10",
@@ -497,13 +498,14 @@ def test_own_shapes_and_patterns_of_acceptances(tmp_path: Path) -> None:
 
 def test_default_auth_is_that_of_the_dialect(tmp_path: Path) -> None:
     found = {}
-    for dialect in ("chat", "responses", "anthropic", "gemini", "ollama", "completions", "cohere"):
+    for dialect in BUILT_IN:
         base = f"dialect: {dialect}, base_url: https://a.example, model: m"
         found[dialect] = one(tmp_path, base=base).provider("x").auth
-    assert found == {
+    assert found == {name: convention.auth for name, convention in CONVENTIONS.items()}
+    assert found.items() >= {
         "chat": "bearer", "responses": "bearer", "anthropic": "x-api-key", "gemini": "x-goog-api-key",
         "ollama": "none", "completions": "bearer", "cohere": "bearer",
-    }  # fmt: skip
+    }.items()  # fmt: skip
 
 
 def test_variables_are_required_of_called_endpoints_only(tmp_path: Path) -> None:

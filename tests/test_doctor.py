@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 from commandline import Done, harness
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
-from reading import CANONICAL, FIXTURES, ROOT
+from reading import CANONICAL, FIXTURES, ROOT, fixture_of
 from servers import RESET, Answer, Scripted, answer, closed_port, json_answer
 
 from harness.config import load_project
+from harness.dialects import BUILT_IN
 from harness.replay import Replay
 from harness.runs.doctor import key_problem
 
@@ -473,11 +474,8 @@ def test_a_cap_on_requests_holds() -> None:
 
 
 def test_every_dialect_can_be_asked() -> None:
-    fixtures = {
-        "responses": "openai-responses", "anthropic": "anthropic", "gemini": "gemini", "ollama": "ollama-native",
-        "cohere": "cohere", "completions": "vllm-completions",
-    }  # fmt: skip
-    for dialect, name in fixtures.items():
+    for dialect in BUILT_IN:
+        name = fixture_of(dialect, "text").partition("/")[0]
         with Replay(FIXTURES / name) as server:
             configure(server.base_url, dialect=dialect, api_key_env="")
             state, says, _ = line("mine.answer", "--live")

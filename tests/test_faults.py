@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from plans import BODY, EVENTS, HEAD, recorded
-from reading import FIXTURES
+from reading import FIXTURES, fixture_of
 
+from harness.dialects import BUILT_IN
 from harness.error_forms import KINDS
 from harness.errors import UsageError
 from harness.events import Error
@@ -68,9 +69,9 @@ def test_double_marker() -> None:
 
 # A stream of our own in each dialect, with two calls where there is one such.
 STREAMS = {
+    **{dialect: fixture_of(dialect, "parallel-tools", "text") for dialect in BUILT_IN},
     "chat": "llamacpp/parallel-tools", "responses": "openai-responses/parallel-tools",
-    "anthropic": "anthropic/parallel-tools", "gemini": "gemini/parallel-tools",
-    "ollama": "ollama-native/parallel-tools", "cohere": "cohere/parallel-tools", "completions": "vllm-completions/text",
+    "completions": "vllm-completions/text",
 }  # fmt: skip
 
 
@@ -219,8 +220,12 @@ def test_a_page_says_200() -> None:
 @pytest.mark.parametrize("code", [*KINDS, 418])
 def test_a_status_has_the_dialects_own_error(dialect: str, code: int) -> None:
     body: dict[str, Any] = json.loads(broken(dialect, f"status:code={code}").body)
-    forms = {"anthropic": {"type", "error"}, "ollama": {"error"}, "gemini": {"error"}, "cohere": {"message"}}
-    assert body.keys() == forms.get(dialect, {"error"})
+    forms = {
+        "anthropic": {"type", "error"}, "cohere": {"message"},
+        **{name: {"error"} for name in ("chat", "responses", "completions", "ollama", "gemini")},
+    }  # fmt: skip
+    assert body.keys() == forms.get(dialect, body.keys())
+    assert reduce(json.dumps(body).encode(), dialect).message().error is not None
     if dialect == "gemini":
         assert body["error"]["code"] == code
         assert body["error"]["status"].isupper()

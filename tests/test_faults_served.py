@@ -11,9 +11,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from reading import FIXTURES, ROOT
+from reading import FIXTURES, ROOT, fixture_of
 
 from harness.conventions import CONVENTIONS
+from harness.dialects import BUILT_IN
 from harness.endpoint import Endpoint, Timeouts
 from harness.faults import FAULTS, apply, parse_fault
 from harness.recorder import record
@@ -93,9 +94,9 @@ def test_what_the_gate_says_of_a_fault(fault: str) -> None:
 
 # One fixture of ours in each dialect. A stall is long enough for the client to give up.
 STREAMS = {
+    **{dialect: fixture_of(dialect, "tool-call", "text") for dialect in BUILT_IN},
     "chat": "vllm/text", "responses": "vllm-responses/parallel-tools", "anthropic": "vllm-anthropic/tool-call",
-    "completions": "vllm-completions/text", "gemini": "gemini/reasoning", "ollama": "ollama-native/tool-call",
-    "cohere": "cohere/tool-call",
+    "completions": "vllm-completions/text", "gemini": "gemini/reasoning",
 }  # fmt: skip
 
 

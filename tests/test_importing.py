@@ -13,6 +13,7 @@ import yaml
 from commandline import harness
 from reading import FIXTURES
 
+from harness.conventions import CONVENTIONS
 from harness.errors import UsageError
 from harness.importers.base import dialect_of_path
 from harness.importers.yamlvalues import yaml_value
@@ -262,6 +263,7 @@ def test_a_body_that_begins_like_a_head_is_no_head() -> None:
     ("/v1/messages", "anthropic"), ("/v1beta/models/gemini-2.5:streamGenerateContent", "gemini"),
     ("/api/chat", "ollama"), ("/v1/completions", "completions"),
     ("/v2/chat", "cohere"), ("/v1/models", None), ("", None),
+    *((f"/base{convention.path.format(model='m')}", name) for name, convention in CONVENTIONS.items()),
 ])  # fmt: skip
 def test_the_path_tells_the_dialect(path: str, dialect: str | None) -> None:
     assert dialect_of_path(path) == dialect

@@ -33,6 +33,7 @@ from test_structure import STREAMS, told
 
 from harness.catalogue import CATALOGUE, EXPLAINS
 from harness.compare import OWNERS
+from harness.dialects import BUILT_IN
 from harness.events import Note
 from harness.findings import Finding, Severity, worst
 from harness.recording import Recording
@@ -99,7 +100,7 @@ def test_findings_of_a_contested_case_are_as_bad_as_its_label() -> None:
 # -- the catalogue ------------------------------------------------------------------------------------------------
 
 # Codes of other dialects, which their own parts of the catalogue speak for.
-OTHERS = ("responses.", "anthropic.", "gemini.", "ollama.", "cohere.", "completions.")
+OTHERS = tuple(f"{name}." for name in BUILT_IN if name != "chat")
 
 
 def test_codes_are_well_formed_and_unique() -> None:
@@ -453,7 +454,10 @@ def test_owned_paths_are_facts_that_exist() -> None:
     for rule in CATALOGUE.values():
         if rule.path and not rule.path.startswith(("behaviour.", *OTHERS)) and rule.code not in ELSEWHERE:
             own = tuple(rule.path.split("."))
-            assert any(path[: len(own)] == own for path in seen), f"{rule.code}: list it with its dialect"
+            assert any(path[: len(own)] == own for path in seen), (
+                f"{rule.code}: no chat stream has the fact {rule.path}; begin code and path with the dialect's name, "
+                "or list the rule in ELSEWHERE of tests/test_rules.py, with the reason"
+            )
 
 
 # Difference rules that read facts no chat stream has.
