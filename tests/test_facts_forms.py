@@ -121,7 +121,7 @@ def test_forms_are_of_what_was_seen_before() -> None:
 
 
 @pytest.mark.parametrize("value", [None, "", 0, False, True, 1, 1.0, [], [1], {}, {"a": 1}, "x"])
-@pytest.mark.parametrize("member", ["id", "model", "object", "usage", "x_groq", "choices"])
+@pytest.mark.parametrize("member", ["id", "model", "object", "created", "usage", "x_groq", "choices"])
 def test_odd_members_between_regular_chunks(member: str, value: Any) -> None:
     texts = [chunk({"content": text}) for text in ("one", "two", "three", "four")]
     odd = [{**texts[0], member: value} for _ in range(3)]
