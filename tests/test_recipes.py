@@ -166,3 +166,215 @@ def _lines(report: Report, shapes: Shapes) -> str:
     assert unknown.returncode == 2
     assert ".lines" in unknown.stderr, "the error for an unknown suffix names it"
     checkout.passes("tests/test_layout.py", "-k", "reports")
+
+
+# -- a dialect ----------------------------------------------------------------------------------------------------
+
+READER = '''\
+"""Zenith's lines: payloads named by `z`, END at the end.
+
+Source: invented.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from harness.dialects.base import Dialect, as_string, integer
+from harness.events import Event, Finish, Start, Text, ToolCall, Unknown, Usage
+from harness.jsontext import as_text
+from harness.sse import ServerSentEvent
+
+FINISH = {"over": "stop", "full": "length", "use": "tool_calls"}
+
+
+class Zenith(Dialect):
+    """Reads lines."""
+
+    name: ClassVar[str] = "zenith"
+    marker: ClassVar[bytes | None] = b"END"
+
+    def read(self, payload: Any, sse: ServerSentEvent, out: list[Event]) -> None:
+        at, length = sse.at, sse.length
+        if type(payload) is not dict:
+            self.notes.add("sse.data-not-object", at, length, as_text(payload)[:40])
+            return
+        kind, get = payload.get("z"), payload.get
+        if kind == "head":
+            out.append(Start(as_string(get("id")), as_string(get("model")), None, at, length))
+        elif kind == "word" and type(get("w")) is str:
+            out.append(Text(0, get("w"), False, at, length))
+        elif kind == "use" and type(get("args")) is str:
+            number, call_id, name = integer(get("n")), as_string(get("id")), as_string(get("name"))
+            out.append(ToolCall(0, number or 0, number, call_id, name, get("args"), False, at, length))
+        elif kind == "tail":
+            self.finished = True
+            raw = as_string(get("why")) or ""
+            out.append(Finish(0, FINISH.get(raw, "other"), raw, at, length))
+            if "in" in payload:
+                out.append(Usage(integer(get("in")), integer(get("out")), payload, at, length))
+        elif kind == "oops" or get("error"):
+            self.fail(payload, sse, out)
+        else:
+            out.append(Unknown((as_string(kind) or "payload")[:80], payload, at, length))
+'''
+FACTS = '''\
+"""Facts of Zenith's lines: how they begin."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from harness.dialects.zenith import FINISH
+from harness.events import Event
+from harness.facts.base import Facts
+from harness.sse import ServerSentEvent
+
+
+class ZenithFacts(Facts):
+    """Watches one answer."""
+
+    documented_finish: ClassVar[frozenset[str]] = frozenset(FINISH)
+
+    def chunk(self, payload: dict[str, Any], sse: ServerSentEvent, events: list[Event]) -> None:
+        if self.payloads == 1 and payload.get("z") != "head":
+            self.note("zenith.head-missing", sse.at, sse.length)
+'''
+CLEAN = '''\
+"""Zenith's lines: head, words and uses in pieces, tail, END."""
+
+from __future__ import annotations
+
+from harness.clean.answer import ID, MODEL, Answer, data, pieces
+
+
+def encode(answer: Answer) -> bytes:
+    """The body. Nothing is sent after a failure."""
+    (said,) = answer.choices
+    parts = [{"z": "head", "id": ID, "model": MODEL}, *({"z": "word", "w": piece} for piece in pieces(said.text))]
+    for number, call in enumerate(said.calls):
+        parts.append({"z": "use", "n": number, "id": call.id, "name": call.name, "args": ""})
+        parts += [{"z": "use", "n": number, "args": piece} for piece in pieces(call.arguments)]
+    if answer.error is not None:
+        return b"".join(map(data, [*parts, {"z": "oops", **answer.error}]))
+    if said.finish is not None:
+        counts = dict(zip(("in", "out"), answer.usage or (), strict=False))
+        parts.append({"z": "tail", "why": said.finish, **counts})
+    return b"".join([*map(data, parts), b"data: END\\n\\n" if answer.ended else b""])
+'''
+WHOLE = '''\
+def _zenith(body: Body) -> Iterator[Body]:
+    """The lines, which a whole answer has as a list."""
+    yield from _list(body.get("lines")) or [body]
+
+
+'''
+TOOL = {"name": "get_weather", "description": "Weather.", "input_schema": {
+    "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"],
+}}  # fmt: skip
+ASKED: dict[str, dict[str, object]] = {
+    "text": {}, "tool-call": {"tools": [TOOL], "tool_choice": {"type": "auto"}}, "stop": {"stop": ["scripted"]},
+    "error": {"tools": [TOOL], "tool_choice": {"type": "tool", "name": "get_time"}},
+}  # fmt: skip
+LINES = {
+    "text": [
+        '{"z":"head","id":"1","model":"m"}', '{"z":"word","w":"Hello "}', '{"z":"word","w":"there."}',
+        '{"z":"tail","why":"over","in":3,"out":2}', "END",
+    ],
+    "tool-call": [
+        '{"z":"head","id":"2","model":"m"}', '{"z":"use","n":0,"id":"c","name":"get_weather","args":"{\\"city\\":"}',
+        '{"z":"use","n":0,"args":"\\"Paris\\"}"}', '{"z":"tail","why":"use","in":9,"out":4}', "END",
+    ],
+}  # fmt: skip
+
+
+def add_zenith(checkout: Checkout) -> None:
+    """Steps 1 to 5 of the recipe, each in as few lines as it takes."""
+    # 1: reading
+    checkout.write("harness/dialects/zenith.py", READER)
+    checkout.insert("harness/dialects/__init__.py", "}\nOTHERS", '    "zenith": "Zenith",\n')
+    # 2: facts
+    checkout.write("harness/facts/zenith.py", FACTS)
+    checkout.insert("harness/facts/__init__.py", "}  # fmt: skip\nOTHERS", '    "zenith": "ZenithFacts",\n')
+    # 3: rules
+    checkout.insert("harness/catalogue_dialects.py", "# cause -> what it explains", '''\
+ZENITH = [
+    Rule("zenith.head-missing", F, "note", "the answer begins without a head; readers refuse it", "send it first"),
+]  # fmt: skip
+
+''')  # fmt: skip
+    checkout.insert("harness/catalogue.py", "ANTHROPIC, COHERE,", "ZENITH, ")
+    checkout.insert("harness/catalogue.py", "RESPONSES, ANTHROPIC, GEMINI, ", "ZENITH, ")
+    # 4: asking
+    checkout.insert("harness/conventions.py", "}  # fmt: skip\n\nAUTHS", '    "zenith": Convention(path="/speak"),\n')
+    checkout.insert("harness/shapes.py", '    "cohere": AskedRow(', '''\
+    "zenith": AskedRow(tools=_flat, choice=(("tool_choice",),), stop=("stop",), said=("lines",)),
+''')  # fmt: skip
+    checkout.insert("harness/matching.py", ")\n\nOffered", ', "lines"')
+    for shape, asked in ASKED.items():
+        said = f"Say {shape}." if shape != "stop" else "Repeat exactly: one two three scripted five"
+        body = {"model": "m", "lines": [{"role": "user", "content": said}], **asked, "stream": True}
+        checkout.write(f"requests/zenith/{shape}.json", json.dumps(body, indent=2) + "\n")
+    # 5: where it differs
+    checkout.insert("harness/detect.py", '    if "candidates" in payload or', '''\
+    if payload.get("z") in ("head", "word", "use", "tail", "oops"):
+        return "zenith"
+''')  # fmt: skip
+    checkout.insert("harness/error_forms.py", "    }\n    openai_form", '''\
+        "zenith": {"z": "oops", "code": status, "message": message},
+''')  # fmt: skip
+    checkout.insert("harness/error_forms.py", '    return b"", {"error": {"message": STREAM_MESSAGE, "type"', '''\
+    if dialect == "zenith":
+        return b"", {"z": "oops", "code": 500, "message": STREAM_MESSAGE}
+''')  # fmt: skip
+    checkout.insert("harness/whole.py", "def _list(", WHOLE)
+    checkout.insert("harness/whole.py", '"cohere": _cohere,\n}', '"zenith": _zenith, ')
+    checkout.write("harness/clean/zenith.py", CLEAN)
+    checkout.insert("harness/clean/answer.py", "}\nWELL = ", '''\
+    "zenith": {"stop": "over", "length": "full", "tool_calls": "use"},
+''')  # fmt: skip
+    checkout.insert("harness/clean/answer.py", '    "anthropic": ("refusal", "choices"),', '''\
+    "zenith": ("refusal", "reasoning", "choices"),
+''')  # fmt: skip
+    # 6: the lists that are kept by hand
+    absent = "{'parallel-tools', 'reasoning', 'structured', 'refusal', 'logprobs', 'multi-turn'}"
+    checkout.insert("tests/test_requests.py", "}\nSWITCHED_USAGE", f'    "zenith": {absent},\n')
+
+
+def test_add_a_dialect(checkout: Checkout) -> None:
+    """A dialect at a path of its own: told by its content, judged by its rule, compared, asked for and served."""
+    add_zenith(checkout)
+    for provider in ("old", "new"):
+        for shape, lines in LINES.items():
+            name = f"fixtures/{provider}/{shape}"
+            headless = (provider, shape) == ("new", "text")
+            checkout.write(f"{name}.sse", "".join(f"data: {line}\n\n" for line in lines[headless:]))
+            checkout.write(f"{name}.json", json.dumps({
+                "format": "sse-harness/1", "dialect": "zenith", "shape": shape, "status": 200,
+                "headers": {"content-type": "text/event-stream"},
+            }))  # fmt: skip
+    checkout.write("bare.sse", (checkout.root / "fixtures/old/tool-call.sse").read_text())
+
+    shown = checkout.harness("show", "bare.sse").stdout
+    assert "(zenith, by content)" in shown
+    assert "get_weather" in shown
+    judged = checkout.harness("lint", "fixtures/old", "fixtures/new")
+    assert (judged.returncode, judged.stdout.count("FATAL zenith.head-missing")) == (1, 1), judged
+    gate = checkout.harness("gate", "old", "new", "--recorded", "--shape", "text", "--shape", "tool-call")
+    assert gate.returncode == 1, gate
+    assert "zenith.head-missing" in gate.stdout
+    script = """
+import httpx
+from harness.replay import Replay
+with Replay("fixtures/old") as server:
+    asked = {"model": "m", "lines": [{"role": "user", "content": "Say text."}], "stream": True}
+    print(httpx.post(server.base_url + "/speak", json=asked).text)
+    print(server.journal[0].shape)
+"""
+    assert checkout.run("-c", script).stdout.endswith("data: END\n\n\ntext\n")
+    assert checkout.run("tools/generate_docs.py").returncode == 0
+    pages = ("layout", "shapes", "requests", "config", "detect", "matching", "importing", "parity", "twins", "rules")
+    checkout.passes(
+        *(f"tests/test_{page}.py" for page in pages), "-k",
+        "zenith or rank or default_auth or shipped or request_paths or codes or catalogue or circle",
+    )  # fmt: skip

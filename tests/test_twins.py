@@ -207,7 +207,7 @@ def test_every_reason_there_is_for_an_end(dialect: str, reason: str) -> None:
 def test_an_answer_that_says_nothing_is_given_a_word(dialect: str) -> None:
     message, _ = read_message(clean_stream(dialect, {}), dialect)
     assert (message["text"], message["finish_reason"]) == ("Hello.", "stop")
-    assert (message["usage"] is None) is (dialect in ("chat", "completions"))
+    assert (message["usage"] is None) is not facts_for(dialect).usage_always_due
 
 
 @pytest.mark.parametrize(
