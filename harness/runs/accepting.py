@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
@@ -14,20 +15,30 @@ import yaml
 from harness.errors import UsageError
 from harness.findings import REPORT_FORMAT, Outcome, Report, Severity
 from harness.jsontext import as_text
+from harness.store import valid_name
 
 _NAME = re.compile(r"[a-z][a-z0-9._-]*")
+# What JSON lets stand in a string as it is, and YAML refuses or takes for a line end. Source: YAML 1.1, 5.1, 5.4.
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def load_report(path: Path) -> Report:
     """Read a report that `harness gate --report` wrote. Raises UsageError, naming the file."""
     try:
-        report = msgspec.json.decode(path.read_bytes(), type=Report)
+        # Not msgspec's decoder: a finding may hold numbers beyond 64 bits, or half a character, as a stream had it.
+        report = msgspec.convert(json.loads(path.read_bytes()), Report)
     except OSError as exc:
         raise UsageError(f"{path}: cannot be read ({exc.strerror}); give a report of `harness gate --report`") from exc
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
         raise UsageError(f"{path}: not a report of `harness gate --report` ({exc})") from exc
     if report.format != REPORT_FORMAT:
         raise UsageError(f"{path}: format {report.format!r} is not {REPORT_FORMAT!r}; gate again with this version")
+    # In an acceptance both may be patterns: what a report names must not tolerate more than it found.
+    for result in report.shapes:
+        odd = [finding.rule for finding in result.findings if any(sign in finding.rule for sign in "*?[")]
+        odd += [] if valid_name(result.shape) else [result.shape]
+        if odd:
+            raise UsageError(f"{path}: {odd[0]!r} names no rule or shape; was the report edited? gate again")
     return report
 
 
@@ -39,7 +50,7 @@ def acceptances(
 
     An entry for a rule that fails in every measured shape names no shape. `bound`: it counts against the report's
     baseline only; else against any, as it is the candidate's deviation that is tolerated. Raises UsageError: nothing to
-    accept, an unknown rule, a fatal finding without `until`, an empty reason or owner.
+    accept, an unknown rule, a fatal finding without `until`, a reason or owner that is empty or no text.
     """
     if until is not None and until < datetime.now(UTC).date():
         raise UsageError(f"--until {until}: that day has passed; name one to come")
@@ -47,6 +58,9 @@ def acceptances(
         raise UsageError("--reason: must say why the findings are tolerated")
     if owner is not None and not owner.strip():
         raise UsageError("--owner: must name a person or team; leave it out if there is none")
+    for option, text in (("--reason", reason), ("--owner", owner or "")):
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise UsageError(f"{option}: holds bytes that are no UTF-8; write it in UTF-8")
     failing = [
         (result.shape, finding)
         for result in report.shapes
@@ -98,4 +112,6 @@ def row(entry: dict[str, Any]) -> str:
 def _scalar(key: str, value: str) -> str:
     # A JSON string is a YAML string in double quotes; a name needs none, unless YAML reads it as something else (`no`).
     named = key in ("rule", "shape", "severity", "baseline") and _NAME.fullmatch(value) is not None
-    return value if key == "until" or (named and yaml.safe_load(value) == value) else as_text(value)
+    if key == "until" or (named and yaml.safe_load(value) == value):
+        return value
+    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", as_text(value))

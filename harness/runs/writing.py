@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from harness.config import load_project
+from harness.config import Provider, load_project
 from harness.errors import ConfigError, UsageError
 from harness.runs.accepting import as_yaml, row
 
@@ -18,17 +19,26 @@ def write_acceptances(path: Path, provider: str, entries: Sequence[dict[str, Any
     """Write the entries under the provider's `accept:`, and return them as written.
 
     One of the same rule, shape and baseline is replaced where it stands; its owner stays, unless another is given. The
-    file is replaced whole, or not at all.
+    file is replaced whole, or not at all; a link stays one, line ends and permissions are those there were.
 
-    Raises UsageError if the provider is not in the file, or is written in a way that text cannot be inserted into
-    (braces); the message holds the lines to insert by hand. Raises ConfigError if the result would not load.
+    Raises UsageError if the provider is not in the file, is written in a way that text cannot be inserted into (braces)
+    or shares it with another provider (an alias or merge key), or if the file is read-only; but for the last, the
+    message holds the lines to insert by hand. Raises ConfigError if an entry would not load.
     """
-    text = path.read_text("utf-8")
+    before = load_project(path, path.parent).providers
+    try:
+        text = path.read_bytes().decode()
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError as exc:
+        raise UsageError(f"{path}: cannot be read ({exc.strerror}); check its permissions") from exc
+    if not mode & 0o222:  # it could be replaced all the same, but somebody wants it to stay as it is
+        raise UsageError(f"{path}: cannot be written (read-only); check its permissions")
     lines = text.splitlines(keepends=True)
+    line_end = lines[0][len(lines[0].rstrip("\r\n")) :] or "\n"
     at, indent, with_key, standing = _place(path, text, provider, entries)
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += "\n"
-    rows = [f"{' ' * indent}accept:\n"] if with_key else []  # an `accept:` of its own
+    if lines and not lines[-1].endswith(("\n", "\r")):
+        lines[-1] += line_end
+    rows = [f"{' ' * indent}accept:{line_end}"] if with_key else []  # an `accept:` of its own
     item = indent + 2 if with_key else indent
     edits: list[tuple[int, int, str]] = []  # lines from, to, and what stands there then
     added = []
@@ -38,7 +48,7 @@ def write_acceptances(path: Path, provider: str, entries: Sequence[dict[str, Any
         if found is not None and found.owner is not None:
             entry = {**entry, "owner": entry.get("owner", found.owner)}
         written.append(entry)
-        line = f"{' ' * item}- {row(entry)}\n"
+        line = f"{' ' * item}- {row(entry)}{line_end}"
         if found is None:
             added.append(line)
         else:
@@ -48,21 +58,31 @@ def write_acceptances(path: Path, provider: str, entries: Sequence[dict[str, Any
     for start, end, line in sorted(edits, reverse=True):  # from the bottom up, so that line numbers hold
         lines[start:end] = [line]
     new = "".join(lines)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()
+    temporary = target.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_text(new, "utf-8")
-        before = load_project(path, path.parent).providers
+        temporary.write_bytes(new.encode())
+        temporary.chmod(mode)
         after = load_project(temporary, path.parent).providers
-        if set(before) != set(after) or len(after[provider].accept) != len(before[provider].accept) + len(added):
+        if not _only_added(before, after, provider, len(added)):
             raise UsageError(_by_hand(path, provider, entries))
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     except ConfigError as exc:
+        if ".accept[" not in exc.key and (exc.key or exc.__cause__):  # not what an entry says, but where it would stand
+            raise UsageError(_by_hand(path, provider, entries)) from exc
         raise ConfigError(path, exc.key, exc.problem) from exc  # not in the file as it stands, but as it would be
     except OSError as exc:
         raise UsageError(f"{path}: cannot be written ({exc.strerror}); check its permissions") from exc
     finally:
         temporary.unlink(missing_ok=True)
     return written
+
+
+def _only_added(before: Mapping[str, Provider], after: Mapping[str, Provider], provider: str, count: int) -> bool:
+    """Whether the provider has so many entries more, and no other provider has any others than before."""
+    accepted = [{name: one.accept for name, one in providers.items()} for providers in (before, after)]
+    had, has = (entries.pop(provider) for entries in accepted)
+    return accepted[0] == accepted[1] and len(has) == len(had) + count
 
 
 class Standing(NamedTuple):
