@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,17 @@ def test_expand_keeps_the_order_given_and_sorts_within_folders(tmp_path: Path) -
     ]  # fmt: skip
     assert list(expand([z / ".hidden"])) == [z / ".hidden" / "d.sse"]
     assert list(expand([none])) == [none]
+
+
+def test_what_has_no_end_is_left_out_of_a_folder_but_not_what_is_broken(tmp_path: Path) -> None:
+    copied(TEXT, tmp_path)
+    os.mkfifo(tmp_path / "pipe.sse")
+    for name, target in (("zero", "/dev/zero"), ("fifo", "pipe.sse"), ("gone", "nowhere"), ("self", "self.sse")):
+        (tmp_path / f"{name}.sse").symlink_to(target)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket.sse"))
+        assert [path.name for path in expand([tmp_path])] == ["gone.sse", "self.sse", "text.sse"]
+    assert list(expand([tmp_path / "pipe.sse"])) == [tmp_path / "pipe.sse"]
 
 
 def test_a_folder_is_no_recording(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,8 @@ def expand(paths: Iterable[Path]) -> Iterator[Path]:
     """Files as they are, folders as the `.sse` files below them, in order of name; hidden folders are left out.
 
     A folder that has none, or cannot be listed, comes as it is: opening it says so. Folders are listed one by one as
-    their turn comes; links to folders below one are not followed.
+    their turn comes; links to folders below one are not followed. Pipes, sockets and devices below one are left out:
+    they are no recordings, and one that nobody writes to would be waited for. Given by name they come as they are.
     """
     for path in paths:
         if not _is_folder(path):
@@ -64,7 +66,7 @@ def _is_folder(path: Path) -> bool:
 def _below(folder: Path) -> Iterator[Path]:
     try:
         with os.scandir(folder) as entries:
-            found = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+            found = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries if not _is_odd(entry))
     except OSError:
         yield folder
         return
@@ -74,6 +76,17 @@ def _below(folder: Path) -> Iterator[Path]:
                 yield from _below(folder / name)
         elif name.endswith(".sse"):
             yield folder / name
+
+
+def _is_odd(entry: os.DirEntry[str]) -> bool:
+    """Whether it is, or is a link to, something without an end: what is broken is not odd, as opening it says why."""
+    try:
+        if entry.is_file() or entry.is_dir():
+            return False
+        mode = entry.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def open_file(
