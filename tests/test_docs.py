@@ -193,7 +193,11 @@ def test_timeouts_and_dialects_are_as_in_the_code() -> None:
     timeouts = {name: float(cells[1].strip(" |")) for name, cells in rows(text, "Timeouts").items()}
     assert timeouts == msgspec.structs.asdict(Timeouts())
     dialects = {name: [cell.strip("`| ") for cell in cells] for name, cells in rows(text, "Dialects").items()}
-    assert dialects == {name: [known.path, known.auth] for name, known in CONVENTIONS.items()}
+    known = {name: [one.path, one.auth] for name, one in CONVENTIONS.items()}
+    assert dialects == known, "docs/providers.md, Dialects: a row for each, as harness/conventions.py has it"
+    for name in CONVENTIONS:
+        assert f"`{name}`" in rows(text, "Keys of a provider")["dialect"][0], f"docs/providers.md, `dialect`: {name}"
+        assert f"`{name}`" in page("dialects.md").split("\n\n")[1], f"docs/dialects.md, its first lines: {name}"
 
 
 def test_the_examples_of_providers_yaml_are_valid(tmp_path: Path) -> None:
