@@ -102,7 +102,7 @@ def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     for name, text in drawings().items():
         (PICTURES / name).write_text(text, "utf-8")
-    photograph(PICTURES / "report.png")
+    photograph(PICTURES / "page.png")
 
 
 if __name__ == "__main__":
