@@ -44,13 +44,16 @@ BLOCKS = [
     b"event: delta\ndata: {}", b"event: delta\ndata: {1}", b"event: ping\ndata: {}", b"event: delta\ndata:  x",
     b"event: delta\ndata: ", b"event: delta\ndata:  ", b"event: delta\ndata: a\ndata: b", b"event: a\ndata: a\nid: 1",
     b"event: delta\ndata: a\nfoo: 1", b"event: deltas\ndata: a", b"event:delta\ndata: a", b"data: a", b": c", b"",
-    b"event: delta\ndata: " + b"x" * 65600, b"event: \xff\ndata: a",
+    b"event: \xff\ndata: a", b"event: delta\ndata: " + b"x" * 65600,
 ]  # fmt: skip
+LONG = len(BLOCKS) - 1
+NUMBERS = st.integers(0, LONG)  # of blocks: hypothesis would not print the long one
 
 
-@given(blocks=st.lists(st.sampled_from(BLOCKS), max_size=12), size=st.sampled_from([1, 7, 40, 10_000]))
-def test_named_events_in_a_row_are_read_as_line_by_line(blocks: list[bytes], size: int) -> None:
+@given(numbers=st.lists(NUMBERS, max_size=12), size=st.sampled_from([1, 7, 40, 10_000]))
+def test_named_events_in_a_row_are_read_as_line_by_line(numbers: list[int], size: int) -> None:
     """What most events of a stream begin with is known after two of them; none is taken for what it is not."""
+    blocks = [BLOCKS[number] for number in numbers if number != LONG or size > 40]
     body = b"".join(block + b"\n\n" for block in [*blocks, *blocks])
     fast = parse(*(body[start : start + size] for start in range(0, len(body), size)))
     parser = SSEParser()
