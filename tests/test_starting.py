@@ -56,7 +56,7 @@ def test_without_options_it_is_openai_and_a_candidate(folder: Path) -> None:
         "  harness doctor",
         "  harness record openai",
         "  harness gate openai candidate --report report.json",
-        '  harness accept report.json --reason "..." --write',
+        '  harness accept report.json --rule usage.position --reason "..." --write',
     ]
 
 
@@ -228,6 +228,44 @@ def test_the_workflow_gates(candidate: str, code: int) -> None:
         )  # fmt: skip
     assert done.returncode == code, done.stdout + done.stderr
     assert sorted(path.name for path in Path("report").iterdir()) == ["gate.html", "gate.xml"]
+
+
+def test_the_workflow_installs_what_it_is_told_and_no_package_by_its_name_alone() -> None:
+    said = harness("init").out
+    assert "wrote .github/workflows/harness-gate.yml (SSE_HARNESS at its top is yours to fill in" in said
+    workflow: dict[str, Any] = yaml.safe_load(Path(".github/workflows/harness-gate.yml").read_text("utf-8"))
+    assert workflow["env"] == {"SSE_HARNESS": ""}
+    (install,) = (step["run"] for step in workflow["jobs"]["gate"]["steps"] if "pip install" in step.get("run", ""))
+    Path("bin").mkdir()
+    Path("bin/python").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', "utf-8")
+    Path("bin/python").chmod(0o755)
+
+    def installed(what: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-eo", "pipefail", "-c", install], capture_output=True, text=True, timeout=60, check=False,
+            env={**os.environ, "PATH": f"{Path.cwd() / 'bin'}:{os.environ['PATH']}", "SSE_HARNESS": what},
+        )  # fmt: skip
+
+    unset = installed("")
+    assert unset.returncode != 0
+    assert unset.stdout == ""
+    assert "SSE_HARNESS: is empty, say at the top of this workflow what to install" in unset.stderr
+    assert installed("./wheels/x y.whl").stdout.splitlines() == ["-m", "pip", "install", "./wheels/x y.whl"]
+
+
+def test_no_page_installs_the_package_by_its_name_alone() -> None:
+    for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "harness").rglob("*.py")]:
+        assert "pip install sse-harness" not in path.read_text("utf-8"), path
+
+
+def test_a_providers_yaml_that_cannot_be_read_is_told() -> None:
+    Path("providers.yaml").write_text("providers: [\n", "utf-8")
+    done = harness("init")
+    assert done.code == 0
+    first = done.out.splitlines()[0]
+    assert first.startswith("kept  providers.yaml (it cannot be read: line 2, column 1: ")
+    assert first.endswith("; mend it, then init again)")
+    assert "add to it" not in done.out
 
 
 def test_the_workflow_takes_keys_from_secrets() -> None:

@@ -89,4 +89,4 @@ def _next(done: Started) -> Iterator[str]:
     yield "  harness doctor"
     yield f"  harness record {done.baseline.name}"
     yield f"  harness gate {done.baseline.name} {done.candidate.name} --report report.json"
-    yield '  harness accept report.json --reason "..." --write'
+    yield '  harness accept report.json --rule usage.position --reason "..." --write'

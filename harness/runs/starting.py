@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Literal
@@ -41,7 +41,7 @@ OPTIONS = """\
     # parallel: 4                        # shapes asked at once
 """
 ACCEPT = """\
-    # accept: # findings you can live with; `harness accept report.json --reason ...` prints these lines
+    # accept: # findings you can live with; `harness accept report.json --rule usage.position --reason ...` prints these
     #   - {rule: usage.position, reason: tokens are counted locally, until: 2027-06-30, owner: web team}
 """
 
@@ -55,6 +55,10 @@ on:
   workflow_dispatch:
 permissions:
   contents: read
+env:
+  # What pip installs: a path, a wheel, git+https://HOST/REPOSITORY@COMMIT, or a release you have checked, with its
+  # version. Empty on purpose: a name alone is looked up in an index, where anybody can have taken it.
+  SSE_HARNESS: ""
 jobs:
   gate:
     runs-on: ubuntu-latest
@@ -64,7 +68,7 @@ jobs:
       - uses: actions/setup-python@v5
         with:
           python-version: "3.12"
-      - run: python -m pip install sse-harness
+      - run: python -m pip install "${SSE_HARNESS:?is empty, say at the top of this workflow what to install}"
       - run: harness gate BASELINE CANDIDATE --attempts 3 --annotate --report report/gate.html --report report/gate.xml
 ENVIRONMENT
       - uses: actions/upload-artifact@v4
@@ -112,7 +116,7 @@ def test_a_tool_can_be_called_with_what_came(recorded):
 class Written(msgspec.Struct, kw_only=True):
     """A file that was written, that a line was added to, or that was there before and was left alone.
 
-    `why` says in a sentence what to know of a file that was not written.
+    `why` says in a few words what to know of it.
     """
 
     path: Path
@@ -162,7 +166,8 @@ def start(
     files.append(_write(folder / TEST, _sample(baseline, calls=calls)))
     files.append(_line(folder / ".gitignore", IGNORE, (".harness", "/.harness", "/.harness/", "**/.harness/")))
     files.append(_line(folder / ".gitattributes", ATTRIBUTE, ()))
-    told = {name: _endpoint(folder, name, known[name], until, kept=files[0].state == "kept") for name in names}
+    there = _entries(folder, files[0])
+    told = {name: _endpoint(name, known[name], until, there) for name in names}
     first = {baseline, candidate}
     return Started(
         files=files, baseline=told[baseline], candidate=told[candidate],
@@ -205,7 +210,10 @@ def _workflow(folder: Path, baseline: str, candidate: str, called: Preset) -> Wr
         lines.append(f"          {one.name}: ${{{{ {'secrets' if one.is_key else 'vars'}.{one.name} }}}}")
     environment = "\n".join(["        env:", *lines]) if lines else ""
     text = GATE.replace("BASELINE", baseline).replace("CANDIDATE", candidate)
-    return _write(path, text.replace("ENVIRONMENT\n", f"{environment}\n" if lines else ""))
+    written = _write(path, text.replace("ENVIRONMENT\n", f"{environment}\n" if lines else ""))
+    if written.state == "wrote":
+        written.why = "SSE_HARNESS at its top is yours to fill in: what pip installs"
+    return written
 
 
 def _sample(baseline: str, *, calls: bool) -> str:
@@ -213,14 +221,19 @@ def _sample(baseline: str, *, calls: bool) -> str:
     return text.replace("BASELINE", baseline)
 
 
-def _endpoint(folder: Path, name: str, known: Preset, until: date, *, kept: bool) -> Endpoint:
-    missing = ""
-    if kept:
-        try:
-            there = name in load_project(Path(FILE_NAME), folder).providers
-        except HarnessError:  # whatever is wrong in it is told by `harness doctor`
-            there = False
-        missing = "" if there else "\n".join(entry(name, known, until))
+def _entries(folder: Path, file: Written) -> Collection[str] | None:
+    """The names in a providers.yaml that was there before; null if it was not, or cannot be read, which it then says."""
+    if file.state != "kept":
+        return None
+    try:
+        return load_project(Path(FILE_NAME), folder).providers
+    except HarnessError as exc:
+        file.why = f"it cannot be read: {str(exc).removeprefix(f'{FILE_NAME}: ')}; mend it, then init again"
+        return None
+
+
+def _endpoint(name: str, known: Preset, until: date, there: Collection[str] | None) -> Endpoint:
+    missing = "" if there is None or name in there else "\n".join(entry(name, known, until))
     return Endpoint(name=name, variables=variables(known), missing=missing)
 
 
