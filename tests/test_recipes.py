@@ -100,7 +100,11 @@ def test_add_a_rule(checkout: Checkout) -> None:
             self.note("{code}", *place)
 ''')  # fmt: skip
 
-    # 4: a client model that fails on it
+    checkout.insert(
+        "harness/facts/forms.py", 'whole_seconds(payload.get("created", 0)),', 'type(payload.get("system_fingerprint")), '
+    )  # fmt: skip
+
+    # 5: a client model that fails on it
     checkout.insert("harness/clients/wrong_content.py", '@wrong(\n    "checks-object"', f'''\
 @wrong(
     "fingerprint-is-text", "{name}",
@@ -115,11 +119,11 @@ class FingerprintIsText(Machine):
 
 ''')  # fmt: skip
 
-    # 5: what is generated
+    # 6: what is generated
     for generator in ("tests/client_tables.py", "tools/generate_docs.py"):
         assert checkout.run(generator).returncode == 0
 
-    # 6: the tests that are named; of those that take every quirk, the new one's
+    # 8: the tests that are named; of those that take every quirk, the new one's
     checkout.passes(
         *(f"tests/test_{page}.py" for page in ("rules", "twins", "clients", "generated_docs")), "-k",
         f"labels or says or codes or hides or up_to_date or each_quirk or stale or fingerprint or {number:03d}",
