@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cuts import FAMILIES, offsets, pieces, shrink, written
+from harness.cases import QUIRKS
+from harness.cuts import EDGE, FAMILIES, PLAIN, STRIDE, offsets, pieces, shrink, written
 from harness.errors import UsageError
 
 BODY = 'data: {"a":"é😀"}\r\n\r\nid:7\ndata:{"b":"\\u00e9\\\\n\\ud83d\\ude00"}\n\n'.encode()
@@ -21,6 +22,28 @@ def test_whole_has_no_cut_and_bytes_every_one() -> None:
     assert offsets(BODY, "whole") == []
     assert offsets(BODY, "bytes") == list(range(1, len(BODY)))
     assert [len(piece) for piece in pieces(BODY, offsets(BODY, "bytes"))] == [1] * len(BODY)
+
+
+def test_a_long_run_of_plain_characters_is_cut_coarsely_in_its_middle_and_everything_else_byte_by_byte() -> None:
+    for odd in ("\n", "\r", "\\n", "é", '"', ":"):
+        body = f"data: {'x' * PLAIN}{odd}{'y' * (PLAIN + 2 * STRIDE)}\n\n".encode()
+        cuts = set(offsets(body, "bytes"))
+        second = body.index(b"y")
+        assert set(range(1, 6 + EDGE)) <= cuts
+        assert set(range(second - EDGE, second + EDGE)) <= cuts
+        assert set(range(len(body) - EDGE - 2, len(body))) <= cuts
+        assert max(map(len, pieces(body, sorted(cuts)))) == STRIDE
+    short = b"data: " + b"x" * (PLAIN - 7)
+    assert offsets(short, "bytes") == list(range(1, len(short)))
+
+
+def test_a_reader_that_searches_its_whole_buffer_at_each_piece_is_through_the_longest_quirk_soon() -> None:
+    body = (QUIRKS / "009-line-longer-than-128k.sse").read_bytes()
+    searched, rest = 0, b""
+    for piece in pieces(body, offsets(body, "bytes")):
+        searched += len(rest) + len(piece)
+        *_, rest = (rest + piece).split(b"\n")
+    assert searched < 200 * len(body)
 
 
 def test_recorded_cuts_are_where_the_reads_ended() -> None:
