@@ -101,7 +101,8 @@ def test_add_a_rule(checkout: Checkout) -> None:
 ''')  # fmt: skip
 
     checkout.insert(
-        "harness/facts/forms.py", 'whole_seconds(payload.get("created", 0)),', 'type(payload.get("system_fingerprint")), '
+        "harness/facts/forms.py", 'whole_seconds(payload.get("created", 0)),',
+        'type(payload.get("system_fingerprint")), ',
     )  # fmt: skip
 
     # 5: a client model that fails on it
