@@ -67,7 +67,10 @@ def client_for(endpoint: Endpoint, limits: httpx.Limits | None = None) -> httpx.
 
     if endpoint.where == "?":  # httpx takes a port that no socket takes
         raise UsageError(f"{named(endpoint)}the address has no usable host and port; check base_url")
-    loopback = is_loopback(httpx.URL(endpoint.url).host)
+    try:
+        loopback = is_loopback(httpx.URL(endpoint.url).host)
+    except (UnicodeError, httpx.InvalidURL) as exc:  # UnicodeError: an xn-- label that stands for no name
+        raise UsageError(f"{named(endpoint)}the host of the address is no domain name; check base_url") from exc
     verify: bool | ssl.SSLContext
     if isinstance(endpoint.verify, str):
         try:

@@ -384,6 +384,15 @@ def test_a_proxy_variable_that_is_no_url(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "proxy variables" in found["mine.client"]["says"]
 
 
+@pytest.mark.parametrize("host", ["xn--a", "256.256.256.256", "xn--i-7iq.example", "\u0665.example", "\u00fc" * 70])
+def test_a_host_that_is_no_domain_name(host: str) -> None:
+    configure(f"http://{host}/v1")
+    code, found = checks("--live")
+    assert code == 2
+    assert "no domain name; check base_url" in found["mine.client"]["says"]
+    assert harness("record", "mine", "--shape", "text").failed(2).endswith("no domain name; check base_url")
+
+
 # -- answers ------------------------------------------------------------------------------------------------------
 
 
@@ -414,6 +423,12 @@ def test_answers_that_are_failures(
     assert (code, state) == (3, "failed")
     assert said.startswith(says)
     assert remedy in mend
+
+
+def test_what_a_header_says_is_told_in_a_line() -> None:
+    remedy = live(json_answer(429, {"error": "slow down"}, retry_after="7" * 3000))[3]
+    assert "wait 777" in remedy
+    assert len(remedy) < 300
 
 
 def test_a_base_url_without_v1() -> None:

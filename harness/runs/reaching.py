@@ -197,7 +197,8 @@ def _remedy(provider: Provider, prepared: Prepared, recording: Recording, said: 
         return _no_model(provider) if _MODEL.search(said) else _path_hint(prepared)
     if status == 429:
         wait = recording.headers.get("retry-after")
-        return f"a rate limit or quota: wait{f' {wait} s' if wait else ''}, or raise it with the vendor"
+        wait = f" {_short(wait)} s" if wait else ""
+        return f"a rate limit or quota: wait{wait}, or raise it with the vendor"
     if 300 <= status < 400:
         return "redirects are not followed, as they would take the key along: write where it leads into base_url"
     if status in (500, 502, 503, 504, 529):
