@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from reading import ROOT
 
+pytestmark = pytest.mark.whole
+
 COPIED = ("harness", "tests", "tools", "docs", "requests", "fixtures")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "node_modules", ".*", "*.png")
 CHUNK = '{"id":"c-1","object":"chat.completion.chunk","created":1,"model":"m","system_fingerprint":7,"choices":[%s]}'

@@ -22,6 +22,7 @@ def test_in_six_commands_there_is_a_red_gate() -> None:
     assert any(text.startswith("-> ") for text in red.says), "with its remedy"
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(find_spec("hatchling") is None, reason="needs hatchling to build a wheel; .ci/run tells it too")
 def test_the_story_is_what_happens() -> None:
     done = subprocess.run(
