@@ -32,11 +32,15 @@ LACKING = {
 
 
 class Side(msgspec.Struct, kw_only=True):
-    """One take of a shape, read. `path` is its fixture's as the repository has it; null if it is no fixture."""
+    """One take of a shape, read. `path` is its fixture's as the repository has it; null if it is no fixture.
+
+    `warning` is what is wrong with a fixture that was used all the same, in a line that names it.
+    """
 
     recording: Recording
     structure: Structure
     path: str | None = None
+    warning: str | None = None
 
 
 Sides = Mapping[tuple[str, int], Side]

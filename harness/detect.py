@@ -9,6 +9,8 @@ from harness.jsontext import Undecodable, decode
 from harness.sse import LineParser, ServerSentEvent, SSEParser
 
 LOOK_AT = 1 << 20  # bytes: what tells dialects apart stands at the start
+MOST_BLANK = 4096  # bytes: a longer body is no empty one, whatever is in it
+_BLANK = b"\xef\xbb\xbf \t\r\n"
 # Not "ping": Anthropic's old text completions, which is no dialect here, send it too.
 ANTHROPIC_TYPES = frozenset({
     "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta",
@@ -20,10 +22,18 @@ COHERE_TYPES = frozenset({
 })  # fmt: skip
 
 
+def is_blank(body: bytes) -> bool:
+    """Whether there is nothing in it: no byte, or none but blanks and line ends."""
+    return len(body) <= MOST_BLANK and not bytes(body[:MOST_BLANK]).strip(_BLANK)
+
+
 def detect(body: bytes, name: str = "the body") -> str:
     """The dialect of a body, by its first telling payload. Raises UsageError, naming `--dialect`, where none tells."""
+    if is_blank(body):
+        remedy = "record it again, or if that is what was sent, name its dialect with --dialect"
+        raise UsageError(f"{name}: is empty; {remedy}")
     head = body[:LOOK_AT]
-    first = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    first = head.lstrip(_BLANK)[:1]
     if first == b"{" and (found := _of_payload(head, ndjson=True)):
         return found  # one JSON text over several lines: no stream, but it tells who wrote it
     parser: SSEParser | LineParser = LineParser() if first == b"{" else SSEParser()

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from harness.data import shipped_requests
+from harness.detect import is_blank
 from harness.errors import UsageError
 from harness.faults import Fault, apply, parse_fault
 from harness.http1 import Gone, Refused, Request, read_request, response_head
@@ -252,6 +253,9 @@ def read_fixtures(path: Path) -> tuple[dict[str, dict[str, Recording]], list[str
     loaded = {provider: {file.stem: load(file) for file in listed} for provider, listed in files.items() if listed}
     if not any(loaded.values()):
         raise UsageError(f"{path}: no fixtures here (<provider>/<shape>.sse): record some first")
+    for one in (one for shapes in loaded.values() for one in shapes.values()):
+        if one.recording.status is None and is_blank(one.recording.body):  # with a status it is what was answered
+            raise UsageError(f"{one.path}: is empty; record it again, or delete it")
     recordings = {
         provider: {shape: one.recording for shape, one in shapes.items()} for provider, shapes in loaded.items()
     }

@@ -207,7 +207,9 @@ def test_a_body_that_does_not_tell_its_dialect(folder: Path, verb: str, body: by
     write(folder / "x.expected.json", '{"structure_format": 1}')
     files = ["x.sse", TEXT] if verb == "diff" else ["x.sse"]
     done = harness(verb, *files)
-    assert done.failed(2) == "harness: x.sse: nothing in it tells its dialect; name it with --dialect"
+    empty = "is empty; record it again, or if that is what was sent, name its dialect with --dialect"
+    problem = "nothing in it tells its dialect; name it with --dialect" if body.strip() else empty
+    assert done.failed(2) == f"harness: x.sse: {problem}"
     named = harness(verb, *files, "--dialect", "chat")
     assert named.code in (0, 1, 3)
     assert "--dialect" not in named.err

@@ -35,6 +35,9 @@ class Known(NamedTuple):
     dialect: str | None
 
 
+BLANK = b"\xef\xbb\xbf \t\r\n"
+
+
 def told(body: bytes) -> str | None:
     """The dialect, or null for a refusal, which must name the file and the remedy."""
     said = ""
@@ -42,7 +45,9 @@ def told(body: bytes) -> str | None:
         return detect(body, "x.sse")
     except UsageError as exc:
         said = str(exc)
-    assert said == "x.sse: nothing in it tells its dialect; name it with --dialect"
+    empty = "is empty; record it again, or if that is what was sent, name its dialect with --dialect"
+    problem = "nothing in it tells its dialect; name it with --dialect" if body.strip(BLANK) else empty
+    assert said == f"x.sse: {problem}"
     return None
 
 

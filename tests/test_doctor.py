@@ -284,13 +284,47 @@ def test_clients_that_are_declared() -> None:
 
 
 def test_a_host_that_is_not_there() -> None:
-    record()
+    record("other")
     configure("https://nobody.invalid/v1")
     code, found = checks()
     assert code == 3, "the set-up is right, as far as can be told"
     assert found["mine.host"]["state"] == "failed"
     assert found["mine.host"]["says"].startswith("nobody.invalid cannot be found: ")
     assert "mine.connect" not in found
+    record()
+    code, found = checks()
+    assert (code, found["mine.host"]["state"]) == (0, "skipped"), "as a key that is gone, it says nothing of fixtures"
+    assert found["mine.host"]["says"].endswith("; as a baseline that is recorded it is not called")
+    assert checks("--live")[1]["mine.host"]["state"] == "failed"
+
+
+def test_a_folder_that_cannot_be_listed_hides_no_other(tmp_path_factory: pytest.TempPathFactory) -> None:
+    record()
+    configure()
+    Path("fixtures", "broken").symlink_to(tmp_path_factory.mktemp("elsewhere"))
+    code, found = checks()
+    assert code != 0
+    assert found["fixtures"]["state"] == "failed"
+    assert found["mine.fixtures"]["says"] == ", ".join(sorted(CANONICAL))
+
+
+def test_whose_fixtures_are_wanted_first() -> None:
+    configure()
+    assert line("mine.fixtures")[:2] == ("skipped", "none; `harness record mine` makes them")
+    record("other")
+    assert line("mine.fixtures")[:2] == ("skipped", "none; only a baseline needs them")
+
+
+def test_a_baseline_that_is_empty() -> None:
+    record()
+    configure()
+    Path("fixtures/mine/text.sse").write_bytes(b"")
+    assert line("mine.fixtures")[:2] == ("failed", "fixtures/mine/text.sse: is empty; record it again")
+
+
+def test_a_config_that_cannot_be_read() -> None:
+    Path("odd").mkdir()
+    assert line("config", "--config", "odd")[2] == "it must be a file: check its permissions"
 
 
 def test_a_port_where_nobody_listens() -> None:

@@ -459,6 +459,48 @@ def test_a_baseline_that_is_no_answer_measures_nothing(folder: Path) -> None:
         assert "text not measured (the baseline's stream is no answer (cut))" in gate().failed(3)
 
 
+def test_a_baseline_that_was_changed_is_used_and_told(folder: Path) -> None:
+    fixtures = folder / "fixtures" / "vllm"
+    (fixtures / "text.sse").write_bytes(TEXT + b": edited\n\n")
+    (fixtures / "stop.json").write_text("no sidecar", "utf-8")
+    changed = "fixtures/vllm/text.sse: not the bytes that text.json describes (sha256 differs): its reads and end"
+    odd = "fixtures/vllm/stop.json: not JSON, so not a sidecar of stop.sse; ignored"
+    with Replay(VLLM) as server:
+        configure(folder, server.base_url)
+        done = gate("--json", "--report", "gate.md", "--report", "gate.html", shape=None)
+    assert done.code == 0, "a warning is no difference"
+    first, second = done.err.splitlines()
+    assert {first.partition(" are")[0], second} == {f"harness: {changed}", f"harness: {odd}"}
+    assert f"the baseline as it was recorded: {odd}" in done.one["not_covered"]
+    assert sum(text.startswith(f"the baseline as it was recorded: {changed}") for text in done.one["not_covered"]) == 1
+    for name in ("gate.md", "gate.html"):
+        assert "the baseline as it was recorded" in Path(name).read_text("utf-8")
+    (fixtures / "text.json").write_text('{"format": "sse-harness/1", "di', "utf-8")
+    assert gate().failed(2).startswith("harness: fixtures/vllm/text.json: not JSON (")
+
+
+@pytest.mark.parametrize("body", [b"", b"\n\n"])
+@pytest.mark.parametrize("bare", [True, False])
+def test_an_empty_baseline_is_no_norm(folder: Path, body: bytes, bare: bool) -> None:
+    path = folder / "fixtures" / "vllm" / "text.sse"
+    path.write_bytes(body)
+    if bare:
+        path.with_suffix(".json").unlink()
+    configure(folder, "http://127.0.0.1:9/v1")
+    problem = "harness: fixtures/vllm/text.sse: is empty; record it again with `harness record vllm --shape text --replace`"
+    assert gate().failed(2) == problem
+    assert gate("--allow-stale").failed(2) == problem
+
+
+def test_a_refusal_without_a_body_is_a_norm_for_errors(folder: Path) -> None:
+    path = folder / "fixtures" / "vllm" / "error.sse"
+    path.write_bytes(b"")
+    path.with_suffix(".json").write_text('{"format": "sse-harness/1", "dialect": "chat", "status": 400}', "utf-8")
+    with Scripted(answer(status=400)) as server:
+        configure(folder, server.url)
+        assert gate(shape="error").code in (0, 1)
+
+
 def test_several_takes_are_an_envelope(folder: Path) -> None:
     """What any take of the baseline shows is no difference; a fatal fault of a later take excuses nothing."""
     fixtures = folder / "fixtures" / "vllm"

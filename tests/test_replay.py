@@ -456,6 +456,16 @@ def test_a_warning_of_a_fixture_is_passed_on(folder: Path) -> None:
         assert "text.sse" in server.warnings[0]
 
 
+def test_an_empty_file_of_which_nothing_is_known_is_a_usage_error(folder: Path) -> None:
+    (folder / "text.sse").write_bytes(b"")
+    (folder / "text.json").unlink(missing_ok=True)
+    with pytest.raises(UsageError, match=r"text\.sse: is empty; record it again, or delete it"):
+        Replay(folder)
+    (folder / "text.json").write_text('{"format": "sse-harness/1", "status": 200}', "utf-8")
+    with Replay(folder) as server:
+        assert server.base_url, "what was answered is served"
+
+
 def test_a_folder_without_fixtures_is_a_usage_error(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
         with pytest.raises(UsageError, match="no fixtures here"):

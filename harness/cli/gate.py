@@ -19,6 +19,7 @@ from harness.cli.common import (
     say,
     say_json,
     say_report,
+    warn,
 )
 from harness.errors import UsageError
 from harness.findings import EXIT, Outcome, Severity
@@ -70,6 +71,8 @@ def gate(
         allow_stale=allow_stale, fail_on=fail_on, environ=os.environ, say=progress, samples=samples, parity=parity,
     )  # fmt: skip
     sides = {shape: held.sides for shape, held in gated.bodies.items()}
+    for text in run.damages(sides):
+        warn(text)
     unwritten: UsageError | None = None
     for path in reports:
         try:

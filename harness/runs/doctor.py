@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from harness.runs.declared import declared
 from harness.runs.diagnosis import BAD, Check, Diagnosis
 from harness.runs.reaching import answer, proxy_of, reach, usable
 from harness.runs.recording import canonical
+from harness.runs.sampling import empty_baseline
 from harness.store import load, providers_of, shapes_of, takes
 
 STAND_IN = "stand-in-for-the-key"
@@ -44,6 +46,8 @@ def diagnose(
             project = replace(project, root=project.root.relative_to(here))
     except UsageError as exc:
         remedy = "mend it there; the keys are those of docs/providers.md"
+        if isinstance(exc.__cause__, OSError):
+            remedy = "it must be a file: check its permissions"
         checks = [Check(check="config", state="failed", says=str(exc), remedy=remedy)]
         checks += _shared(Project(root=here, config=None, file=FILE_NAME, providers={}))
         return Diagnosis(live=live, checks=checks)
@@ -82,10 +86,13 @@ def _shared(project: Project) -> Iterator[Check]:
 
 
 def _listed(project: Project) -> list[str]:
-    """Who has fixtures. Why they cannot be listed, if so, is told once, by the project's own checks."""
+    """Who has fixtures, as far as they can be listed. Why they cannot, if so, is told by the project's own checks."""
+    found = []
     with suppress(UsageError):
-        return [name for name in providers_of(project.fixtures) if shapes_of(project.fixtures, name)]
-    return []
+        for name in providers_of(project.fixtures):
+            with suppress(UsageError):
+                found += [name] if shapes_of(project.fixtures, name) else []
+    return found
 
 
 def _writable(project: Project) -> Check:
@@ -172,6 +179,7 @@ def _providers(
     project: Project, providers: Sequence[Provider], environ: Mapping[str, str], *, live: bool, say: Say
 ) -> Iterator[Check]:  # fmt: skip
     told: dict[str, list[Check]] = {}
+    recorded = _listed(project)
     there: list[tuple[Provider, Resolved]] = []
     requests: dict[str, Prepared] = {}
     for provider in providers:
@@ -191,11 +199,19 @@ def _providers(
             checks.append(_clients(provider))
         checks.append(_fixtures_of(project, provider.name))
     for (provider, _), checks in zip(there, reach(there), strict=True):
-        told[provider.name] += checks
+        told[provider.name] += checks if live else map(partial(_needed, provider.name in recorded), checks)
     for provider in providers:
         checks = told[provider.name]
         checks.append(_answer(provider, requests.get(provider.name), checks, environ, live=live, say=say))
         yield from checks
+
+
+def _needed(recorded: bool, check: Check) -> Check:
+    """The check as it is; that a host is gone is no obstacle to a baseline that is recorded, which nobody calls."""
+    if recorded and check.check == "host" and check.state in BAD:
+        check.state, check.remedy = "skipped", ""
+        check.says += "; as a baseline that is recorded it is not called"
+    return check
 
 
 def _answer(
@@ -306,14 +322,22 @@ def _clients(provider: Provider) -> Check:
 
 def _fixtures_of(project: Project, name: str) -> Check:
     check = Check(provider=name, check="fixtures", state="ok", says="")
-    shapes = shapes_of(project.fixtures, name) if name in _listed(project) else []
+    listed = _listed(project)
+    try:
+        shapes = shapes_of(project.fixtures, name)
+    except UsageError as exc:
+        check.state, check.says, check.remedy = "failed", str(exc), "check that folder"
+        return check
     if not shapes:
-        check.state, check.says = "skipped", "none; only a baseline needs them"
+        first = not listed and name == next(iter(project.providers), None)
+        why = f"`harness record {name}` makes them" if first else "only a baseline needs them"
+        check.state, check.says = "skipped", f"none; {why}"
         return check
     problems = []
     for path in (path for shape in shapes for path in takes(project.fixtures, name, shape)):
         try:
-            warning = load(path).warning
+            loaded = load(path)
+            warning = empty_baseline(loaded) or loaded.warning
         except UsageError as exc:
             warning = str(exc)
         problems += [warning] if warning else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
 from functools import partial
@@ -15,10 +15,11 @@ from harness.catalogue import CATALOGUE
 from harness.catalogue_run import PARITY
 from harness.config import Project, Provider, Resolved
 from harness.cutover import Sides, cutover
+from harness.detect import is_blank
 from harness.errors import UsageError
 from harness.findings import Finding, Outcome, Report, Severity, ShapeResult, outcome_of
 from harness.policy import accept, against, judge, refused
-from harness.runs.sampling import Asking, Bodies, Sampled, result_of, sample_shape
+from harness.runs.sampling import Asking, Bodies, Sampled, empty_baseline, result_of, sample_shape
 from harness.runs.sending import Allowance, in_order
 from harness.runs.taking import Say
 from harness.settings import suggestion
@@ -128,9 +129,8 @@ def plan(
         requests = {shape: request_for(project, provider, resolved, shape) for shape in asked}
     if recorded:
         _check_recorded(project, baseline, candidate, wanted)
-    if not allow_stale:
-        for shape in asked:
-            _check_fresh(project, baseline, shape)
+    for shape in asked:
+        _check_baseline(project, baseline, shape, allow_stale=allow_stale)
     if provider is not None:
         _check_acceptances(provider)
     if clients is None and provider is not None and provider.clients:
@@ -157,7 +157,7 @@ def conclude(
     outcome, uses = judge(results, entries, today or datetime.now(UTC).date(), unrun, unjudged)
     return Report(
         baseline=baseline, candidate=candidate, outcome=outcome, shapes=list(results), acceptances=uses,
-        not_covered=_not_covered(project, baseline, results), cutover=cutover(results, sides),
+        not_covered=[*_damaged(sides), *_not_covered(project, baseline, results)], cutover=cutover(results, sides),
     )  # fmt: skip
 
 
@@ -223,23 +223,46 @@ def _check_recorded(project: Project, baseline: str, candidate: str, shapes: Seq
         if shape not in known:
             near = suggestion(shape, known) or ";"
             raise UsageError(f"--shape {shape}: no such shape{near} there are: {', '.join(sorted(known))}")
+        for path in takes(project.fixtures, candidate, shape):
+            recording = load(path).recording
+            if recording.status is None and is_blank(recording.body):  # with a status it is what was answered
+                raise UsageError(f"{path}: is empty; record it again")
 
 
-def _check_fresh(project: Project, baseline: str, shape: str) -> None:
-    """Raise UsageError if the shape's request file changed since the baseline was recorded. No hash, no check."""
+def _check_baseline(project: Project, baseline: str, shape: str, *, allow_stale: bool) -> None:
+    """Raise UsageError if a take is empty, or the shape's request file changed since then. No hash, no check."""
     paths = takes(project.fixtures, baseline, shape)
+    several = f" --takes {len(paths)}" if len(paths) > 1 else ""
+    again = f"`harness record {baseline} --shape {shape}{several} --replace`"
     for path in paths:
-        recording = load(path).recording
+        loaded = load(path)
+        recording = loaded.recording
+        if (problem := empty_baseline(loaded)) is not None:
+            raise UsageError(f"{problem} with {again}")
         digest = recording.request.shape_sha256 if recording.request is not None else None
-        if digest is None or recording.dialect is None:
+        if allow_stale or digest is None or recording.dialect is None:
             continue
         file = request_file(project, recording.dialect, shape)
         if file.sha256 != digest:
-            several = f" --takes {len(paths)}" if len(paths) > 1 else ""
             raise UsageError(
-                f"{file.path}: changed since {path} was recorded; re-record with "
-                f"`harness record {baseline} --shape {shape}{several} --replace`, or `--allow-stale`"
+                f"{file.path}: changed since {path} was recorded; re-record with {again}, or `--allow-stale`"
             )
+
+
+def damages(sides: Mapping[str, Sides]) -> list[str]:
+    """What is wrong with fixtures that were used all the same, each in a line that names the file; `sides` by shape."""
+    return list(dict.fromkeys(text for _, text in _damages(sides)))
+
+
+def _damages(sides: Mapping[str, Sides]) -> Iterator[tuple[str, str]]:
+    for taken in sides.values():
+        for (of, _), side in taken.items():
+            if side.warning is not None:
+                yield of, side.warning
+
+
+def _damaged(sides: Mapping[str, Sides]) -> Iterator[str]:
+    return (f"the {of} as it was recorded: {text}" for of, text in dict.fromkeys(_damages(sides)))
 
 
 def _not_covered(project: Project, baseline: str, results: Sequence[ShapeResult]) -> list[str]:

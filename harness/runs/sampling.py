@@ -13,7 +13,7 @@ from harness.bodies import Prepared, request_file, shapes_offered
 from harness.compare import compare
 from harness.config import Project, Provider
 from harness.cutover import Side
-from harness.detect import detect
+from harness.detect import detect, is_blank
 from harness.dialects import dialect_named
 from harness.errors import NotMeasured, UsageError
 from harness.findings import ClientRun, Finding, Outcome, ShapeResult
@@ -25,7 +25,7 @@ from harness.runs.parity import parity
 from harness.runs.sending import Allowance
 from harness.runs.taking import Take, reading_of, take
 from harness.shapes import asked_of
-from harness.store import load, take_path, takes
+from harness.store import Loaded, load, take_path, takes
 from harness.structure import Reading, read
 from harness.thresholds import slow
 
@@ -52,8 +52,7 @@ class Baseline(msgspec.Struct, kw_only=True):
     """The takes of one shape, read."""
 
     readings: list[Reading]
-    recordings: list[Recording]
-    paths: list[Path]
+    loaded: list[Loaded]
     dialect: str
     failed: bool
 
@@ -107,9 +106,8 @@ def sample_shape(asking: Asking, shape: str, prepared: Prepared | None) -> Sampl
     if isinstance(base, str):
         out.reason = base
         return out
-    read_ = zip(base.paths, base.recordings, base.readings, strict=True)
-    for number, (path, recording, reading) in enumerate(read_, 1):
-        out.held.sides["baseline", number] = _side(asking.project, path, recording, reading)
+    for number, (loaded, reading) in enumerate(zip(base.loaded, base.readings, strict=True), 1):
+        out.held.sides["baseline", number] = _side(asking.project, loaded, loaded.recording, reading)
     first: Take | None = None
     for number in range(1, asking.samples + 1):
         sample, found = _sample(asking, shape, prepared, base, number, out.held)
@@ -159,7 +157,7 @@ def _sample(
 
 def _taken(
     asking: Asking, shape: str, prepared: Prepared | None, base: Baseline, number: int
-) -> tuple[Take, Path | None]:  # fmt: skip
+) -> tuple[Take, Loaded | None]:  # fmt: skip
     """The candidate's take, and the fixture it was read from."""
     project, candidate = asking.project, asking.candidate
     if prepared is None:
@@ -254,15 +252,23 @@ def _baseline(project: Project, name: str, shape: str, prepared: Prepared | None
     paths = takes(project.fixtures, name, shape)
     if not paths:
         return f"the baseline has no fixture of it (`harness record {name} --shape {shape}`)"
-    readings, recordings, found = [], [], dialect
-    for path in paths:
-        recording = load(path).recording
-        found = _dialect_of(path, recording, dialect)
-        request = _request_of(project, recording, found, shape, prepared)
-        readings.append(read(recording, found, asked_of(found, request)))
-        recordings.append(recording)
+    readings, fixtures, found = [], [load(path) for path in paths], dialect
+    for loaded in fixtures:
+        found = _dialect_of(loaded.path, loaded.recording, dialect)
+        request = _request_of(project, loaded.recording, found, shape, prepared)
+        readings.append(read(loaded.recording, found, asked_of(found, request)))
     failed = readings[0].structure.get("result") == "error"
-    return Baseline(readings=readings, recordings=recordings, paths=paths, dialect=found, failed=failed)
+    return Baseline(readings=readings, loaded=fixtures, dialect=found, failed=failed)
+
+
+def empty_baseline(loaded: Loaded) -> str | None:
+    """What is wrong with a take of a baseline that is empty, naming it; null if it is not.
+
+    An empty answer is no norm, whatever its sidecar says of it, unless that is how a request was refused.
+    """
+    if is_blank(loaded.recording.body) and (loaded.recording.status or 200) < 400:
+        return f"{loaded.path}: is empty; record it again"
+    return None
 
 
 def _dialect_of(path: Path, recording: Recording, default: str) -> str:
@@ -294,18 +300,18 @@ def _request_of(
     return request_file(project, dialect, shape).body if shape in shapes_offered(project, dialect) else None
 
 
-def _recorded(project: Project, candidate: str, shape: str, base: Baseline, number: int) -> tuple[Take, Path]:
+def _recorded(project: Project, candidate: str, shape: str, base: Baseline, number: int) -> tuple[Take, Loaded]:
     paths = takes(project.fixtures, candidate, shape)
     if not paths:
         raise NotMeasured(f"the candidate has no fixture of it (`harness record {candidate} --shape {shape}`)")
     if number > len(paths):
         more = f"`harness record {candidate} --shape {shape} --takes {number}`"
         raise NotMeasured(f"the candidate has no take {number} of it ({more})")
-    path = paths[number - 1]
-    recording = load(path).recording
-    dialect = _dialect_of(path, recording, base.dialect)
+    loaded = load(paths[number - 1])
+    recording = loaded.recording
+    dialect = _dialect_of(loaded.path, recording, base.dialect)
     request = _request_of(project, recording, dialect, shape)
-    return reading_of(recording, dialect, shape, request, baseline_failed=base.failed), path
+    return reading_of(recording, dialect, shape, request, baseline_failed=base.failed), loaded
 
 
 def read_again(project: Project, baseline: str, shape: str, candidate: Sequence[Path]) -> dict[tuple[str, int], Side]:
@@ -314,19 +320,22 @@ def read_again(project: Project, baseline: str, shape: str, candidate: Sequence[
     dialect = "chat"
     for side, paths in (("baseline", takes(project.fixtures, baseline, shape)), ("candidate", candidate)):
         for number, path in enumerate(paths, 1):
-            recording = load(path).recording
-            dialect = _dialect_of(path, recording, dialect)
-            request = _request_of(project, recording, dialect, shape)
-            reading = read(recording, dialect, asked_of(dialect, request))
-            found[side, number] = _side(project, path, recording, reading)
+            loaded = load(path)
+            dialect = _dialect_of(path, loaded.recording, dialect)
+            request = _request_of(project, loaded.recording, dialect, shape)
+            reading = read(loaded.recording, dialect, asked_of(dialect, request))
+            found[side, number] = _side(project, loaded, loaded.recording, reading)
     return found
 
 
-def _side(project: Project, path: Path | None, recording: Recording, reading: Reading) -> Side:
+def _side(project: Project, fixture: Loaded | None, recording: Recording, reading: Reading) -> Side:
     """A take with the path of its fixture: from the folder of `.git` on, without one from the project's."""
-    if path is None or not path.is_relative_to(project.fixtures):
+    if fixture is None or not fixture.path.is_relative_to(project.fixtures):
         return Side(recording=recording, structure=reading.structure)
+    path = fixture.path
     root = project.root.resolve()
     top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
     where = (root / path.relative_to(project.root)).relative_to(top)
-    return Side(recording=recording, structure=reading.structure, path=where.as_posix())
+    return Side(
+        recording=recording, structure=reading.structure, path=where.as_posix(), warning=fixture.warning
+    )  # fmt: skip
