@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
+from sysconfig import get_paths
+from traceback import walk_tb
 from typing import Any, Protocol
 
 import msgspec
@@ -22,6 +24,7 @@ import msgspec
 from harness.answers import Answer
 from harness.claims import Claims, claims_of
 from harness.cuts import pieces
+from harness.data import PACKAGE
 from harness.dialects import BUILT_IN, dialect_class
 from harness.errors import UsageError
 from harness.faults import Fault
@@ -150,7 +153,7 @@ def _attempt(call: Callable[[], Any], ended: list[Answer]) -> None:
         except (MemoryError, RecursionError) as exc:  # no verdict on the stream
             ended.append(Answer(state="broke", reason=_reason(exc)))
         except Exception as exc:
-            ended.append(Answer(state="rejected", reason=_reason(exc)))
+            ended.append(Answer(state="rejected", reason=_reason_and_place(exc)))
         except _Interrupt:
             raise
         except BaseException as exc:
@@ -173,6 +176,33 @@ def _reason(exc: BaseException) -> str:
     except Exception:  # an exception of the target's own, which cannot say what it is
         text = ""
     return f"{type(exc).__name__}: {text}"[:REASON_LENGTH] if text else type(exc).__name__
+
+
+def _reason_and_place(exc: BaseException) -> str:
+    reason, place = _reason(exc), _place(exc)
+    # The type stands before the first colon, with a text or without.
+    return f"{reason}{' ' if ':' in reason else ': '}at {place}" if place else reason
+
+
+def _place(exc: BaseException) -> str:
+    """`mine.py:10`: the last line of the user's own code that the exception came through; "" if there is none."""
+    last = ""
+    for frame, line in walk_tb(exc.__traceback__):
+        path = Path(frame.f_code.co_filename)
+        if _own(path):
+            here = Path.cwd()
+            last = f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{line}"
+    return last
+
+
+def _own(path: Path) -> bool:
+    """Whether a file is the user's: not ours, not Python's, not an installed package's, and a file at all."""
+    if not path.is_absolute() or {"site-packages", "dist-packages"} & set(path.parts):
+        return False
+    return not any(map(path.is_relative_to, (PACKAGE, *_PYTHONS)))
+
+
+_PYTHONS = [Path(get_paths()[name]) for name in ("stdlib", "platstdlib")]
 
 
 def _takes_dialect(function: Callable[..., Any]) -> bool:
@@ -214,6 +244,10 @@ def load_callable(
     Raises UsageError: not written like that, a module that cannot be imported, nothing callable of that name.
     """
     module_name, colon, path = place.partition(":")
+    if module_name.endswith(".py"):
+        module = ".".join(Path(module_name).with_suffix("").parts).lstrip("/.")
+        problem = f"write the module as you would import it: {module}:{path or 'accumulate'}"
+        raise UsageError(f"target {place!r}: {problem}")
     if not colon or not module_name or not path:
         raise UsageError(f"target {place!r}: write package.module:callable, or a command after --")
     folder = str((root or Path.cwd()).resolve())

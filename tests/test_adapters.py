@@ -20,7 +20,8 @@ from harness.cases import quirk_cases
 from harness.claims import Claims
 from harness.errors import UsageError
 from harness.recording import Recording
-from harness.runs.check import CaseResult, check
+from harness.runs.check import check
+from harness.runs.check_report import CaseResult
 from harness.serving import MOST_CUTS, serving
 from harness.targets import Trial
 

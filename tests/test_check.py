@@ -29,7 +29,8 @@ from harness.jsontext import to_json
 from harness.recording import Read, Recording, sidecar_of
 from harness.reduce import Reducer
 from harness.reports.check import check_text
-from harness.runs.check import CaseResult, CheckReport, check, target_of
+from harness.runs.check import check, target_of
+from harness.runs.check_report import CaseResult, CheckReport
 from harness.targets import CallableTarget, reference
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -136,7 +137,8 @@ def test_raising_is_right_on_failed_and_cut_streams_and_wrong_on_good_ones(folde
     report = check(CallableTarget(strict), folder=folder)
     assert outcomes(report) == {"cut": "told", "fails": "told", "good": "raised"}
     (failed,) = of(report, "good").failures
-    assert (failed.smallest, failed.differences) == ("whole", ["ValueError: I take nothing"])
+    assert failed.smallest == "whole"
+    assert [line.partition(" at ")[0] for line in failed.differences] == ["ValueError: I take nothing"]
     assert "bytes" in failed.also
 
 
@@ -498,6 +500,24 @@ def test_fixtures_are_checked_against_their_expected_message_as_they_were_read(f
         check(CallableTarget(target), fixtures=fixtures, quirks=False)
 
 
+def test_what_is_typed_for_missing_expectations_leaves_none_out_and_touches_no_other(fixtures: Path) -> None:
+    def command() -> str:
+        said = check(CallableTarget(reading), fixtures=fixtures, quirks=False, cuts=["whole"]).not_observed[-1]
+        return said.partition("`harness expect --write ")[2].partition("`")[0]
+
+    for name in ("a", "b", "c", "d"):
+        (fixtures / "mine" / f"{name}.sse").write_bytes(GOOD.encode())
+    # Two of the folder have one, which may have been corrected by hand.
+    assert command().split() == [f"{fixtures}/mine/{name}.sse" for name in ("a", "b", "c", "d", "stop")]
+    for path in fixtures.rglob("*.expected.json"):
+        path.unlink()
+    assert command() == f"{fixtures}/mine"
+    for name in ("m", "n", "o"):
+        (fixtures / name).mkdir()
+        (fixtures / name / "text.sse").write_bytes(GOOD.encode())
+    assert command() == str(fixtures)
+
+
 def test_over_http_a_refusal_is_seen_too(fixtures: Path, tmp_path: Path) -> None:
     script = tmp_path / "client.py"
     script.write_text(
@@ -522,7 +542,7 @@ def test_the_report_as_json_keeps_to_its_schema(folder: Path) -> None:
     value = json.loads(to_json(report))
     jsonschema.validate(value, schema, cls=jsonschema.Draft202012Validator)
     assert list(value) == [
-        "format", "target", "outcome", "counts", "runs", "cuts", "cases", "known_failures", "diagnosis",
+        "format", "target", "outcome", "summary", "counts", "runs", "cuts", "cases", "known_failures", "diagnosis",
         "not_observed",
     ]  # fmt: skip
     made = msgspec.json.schema(CheckReport)
@@ -541,6 +561,90 @@ def test_the_text_leads_with_the_gravest_and_shows_each_command_line(folder: Pat
     ]  # fmt: skip
     assert "      $ harness check a:b --case fails --cut whole" in lines
     assert "\x1b" not in text
+
+
+def each_piece(pieces: Iterable[bytes]) -> dict[str, Any]:
+    """Takes each piece for whole lines."""
+    return reading(line + b"\n\n" for piece in pieces for line in piece.split(b"\n") if line)
+
+
+def test_the_summary_says_what_many_failures_have_in_common_and_what_to_do() -> None:
+    report = check(CallableTarget(each_piece, claims=Claims(features=("tool_calls",))))
+    text = check_text(report)
+    assert re.search(r"^in short:\n  \d+ cases fail only when cut: an unfinished line is not kept between pieces: ",
+                     text, re.MULTILINE)  # fmt: skip
+    assert text.index("in short:") < text.index("your accumulator behaves") < text.index("  WRONG")
+    characters = check(CallableTarget(by_piece)).summary
+    assert any("only when cut: a character's bytes are not kept together" in line for line in characters)
+
+
+def test_failures_of_one_place_are_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one_place.py").write_text(
+        "import json\nfrom json import loads\ndef accumulate(pieces):\n"
+        "    text = ''\n    for line in b''.join(pieces).splitlines():\n"
+        "        if line.startswith(b'data: {'):\n            text += loads(line[6:])['choices'][0]['delta']['no']\n"
+        "    return text\ndef numbers(pieces):\n    return json.loads('no')\n"
+    )
+    report = check(target_of("one_place:accumulate"), cuts=["whole"])
+    summary = next(line for line in report.summary if "alike" in line)
+    assert re.fullmatch(r"\d+ cases fail alike, such as 0\S+: KeyError: 'no' at one_place\.py:7", summary)
+    # What is not the user's is passed over: here the last frame is Python's own.
+    (failed,) = check(target_of("one_place:numbers"), cases=["001*"], cuts=["whole"]).cases[0].failures
+    assert failed.differences[0].startswith("JSONDecodeError: Expecting value: line 1 column 1 (char 0) at one_place")
+
+
+def test_streams_that_were_taken_for_answers_are_counted() -> None:
+    def careless(pieces: Iterable[bytes]) -> dict[str, Any]:
+        return {"role": "assistant", "content": reading(pieces)["text"]}
+
+    summary = check(CallableTarget(careless), cuts=["whole"]).summary
+    assert any(line.endswith("that end in an error are returned as whole answers: raise where an error comes")
+               for line in summary)  # fmt: skip
+
+
+def test_the_clearest_failures_are_printed_and_all_where_they_are_asked_for() -> None:
+    report = check(CallableTarget(each_piece))
+    few, every = check_text(report), check_text(report, every=True)
+    failing = [result for result in report.cases if not result.outcome.good]
+    assert few.count("what is odd in it: ") == 10 < len(failing) == every.count("what is odd in it: ")
+    assert f"\n  and {len(failing) - 10} more: --all\n" in few
+    assert "--all" not in every
+    for result in failing:
+        assert f"{result.case} (chat" in every
+        assert result.fault in every
+
+
+def test_contested_cases_come_last_and_say_how_to_keep_them_and_known_ones_count_as_known() -> None:
+    def careless(pieces: Iterable[bytes]) -> dict[str, Any]:
+        return {"role": "assistant", "content": reading(pieces)["text"]}
+
+    contested = "045-error-in-unknown-field"
+    text = check_text(check(CallableTarget(careless), cases=["04*"], cuts=["whole"]))
+    shown = [line for line in text.splitlines() if "(chat" in line]
+    assert shown[-1].endswith(f"{contested} (chat; contested: readers differ with good reason)")
+    assert shown[0].startswith("  ACCEPTED AN ERROR   043")
+    assert ("meant so? put it under known_failures in a claims file (docs/targets.md): "
+            f"- {{case: {contested}, outcome: accepted-error, reason: ...}}") in text  # fmt: skip
+    known = KnownFailure(case=contested, reason="as the standard says", outcome=CaseOutcome.ACCEPTED_ERROR)
+    target = CallableTarget(careless, claims=Claims(known_failures=(known,)))
+    report = check(target, cases=[contested], cuts=["whole"])
+    assert check_text(report).splitlines()[0].endswith("careless: CONFORMS (1 known; 1 runs)")
+    assert report.counts == {"accepted-error": 1}
+
+
+def test_a_reader_that_hangs_only_when_cut_is_told_the_likely_reason(folder: Path) -> None:
+    def slow(pieces: Iterable[bytes]) -> dict[str, Any]:
+        parts = list(pieces)
+        if len(parts) > 1:
+            time.sleep(0.4)
+        return reading(parts)
+
+    report = check(CallableTarget(slow, timeout=0.1), folder=folder, cases=["good"])
+    (failed,) = of(report, "good").failures
+    hint = "your buffer is searched again for each piece; look for the line end in the new piece only"
+    assert failed.differences == ["not done after 0.1 seconds", hint]
+    assert report.summary == [f"good fails, not done in time when cut: {hint}"]
 
 
 def test_progress_is_told_case_by_case(folder: Path) -> None:

@@ -225,7 +225,7 @@ def test_a_module_of_the_users_own_may_be_called_client(folder: Path) -> None:
     (folder / "client.py").write_text("def accumulate(pieces):\n    raise ValueError('mine')\n")
     with harness_process("check", "client:accumulate", "--case", "001*", "--json", cwd=folder) as process:
         (case,) = json.loads(process.communicate()[0])["cases"]
-    assert case["failures"][0]["differences"] == ["ValueError: mine"]
+    assert case["failures"][0]["differences"] == ["ValueError: mine at client.py:2"]
 
 
 def test_not_measured_is_exit_3() -> None:
@@ -244,6 +244,8 @@ def test_not_measured_is_exit_3() -> None:
         (["x:y", "--", "true"], "name one target"),
         (["--"], "no command after --: write the target's there"),
         (["nonsense"], "target 'nonsense': write package.module:callable"),
+        (["pkg/mine.py:accumulate"], "write the module as you would import it: pkg.mine:accumulate"),
+        (["mine.py"], "write the module as you would import it: mine:accumulate"),
         (["no.such:thing"], "target no.such:thing: no module 'no'"),
         ([REFERENCE, "--jsonl"], "--jsonl is for a command after --"),
         (["--jsonl", "--http", "--", "true"], "choose one"),
@@ -257,7 +259,7 @@ def test_not_measured_is_exit_3() -> None:
         ([REFERENCE, "--timeout", "0"], "Invalid value for '--timeout'"),
         (["--cut", "bytes", "--", sys.executable], "given each stream in one piece: leave --cut out"),
         (["sdk:openai-pyton"], "target sdk:openai-pyton: not known; did you mean 'openai-python'?"),
-        (["client:keys-by-ids"], "not known; did you mean 'keys-by-id'? docs/clients.md lists them"),
+        (["client:keys-by-ids"], "not known; did you mean 'keys-by-id'? `harness check --list` names them"),
         (["client:keys-by-id", "--payloads"], "client:keys-by-id is given the stream: leave it out"),
         (["--", "no-such-command-anywhere"], "no such command"),
     ],
@@ -266,9 +268,18 @@ def test_slips_are_exit_2_in_one_line(arguments: list[str], says: str) -> None:
     assert says in harness("check", *arguments).failed(2)
 
 
+def test_the_targets_with_names_are_listed() -> None:
+    done = harness("check", "--list")
+    listed = dict(line.split(maxsplit=1) for line in done.out.splitlines())
+    assert (done.code, done.err) == (0, "")
+    assert {"sdk:openai-python", "client:keys-by-id", "client:right-queries"} <= set(listed)
+    assert listed["client:keys-by-id"].startswith("Keys calls by id")
+
+
 def test_help_names_the_ways_to_be_given_a_target() -> None:
     done = harness("check", "--help")
     assert "harness check [OPTIONS] TARGET | -- COMMAND..." in done.out
     for option in ("--jsonl", "--http", "--payloads", "--claims", "--dialect", "--feature", "--case", "--cut",
-                   "--timeout", "--json", "--no-quirks", "--no-fixtures", "--config", "--jobs"):  # fmt: skip
+                   "--timeout", "--json", "--no-quirks", "--no-fixtures", "--config", "--jobs", "--all",
+                   "--list"):  # fmt: skip
         assert option in done.out

@@ -263,6 +263,20 @@ def test_diagnosis_sees_through_another_form() -> None:
     assert found[0].client == "keys-by-id"
 
 
+def test_diagnosis_of_many_faults_of_its_own_names_in_part_what_it_matches_exactly() -> None:
+    """Most failures are no model's, and must not hide the one that is."""
+
+    def own(body: Iterable[bytes], dialect: str) -> Any:
+        message = CLIENTS["eof-is-whole"](body, dialect)
+        if message["finish_reason"] == "tool_calls":
+            raise LookupError("of its own")
+        return message
+
+    found = diagnose(answers(own, ["chat"]))
+    assert [likely.client for likely in found] == ["eof-is-whole"]
+    assert found[0].score < 0.5
+
+
 def test_diagnosis_of_one_dialect_prefers_the_specific_model() -> None:
     found = diagnose(answers(CLIENTS["items-done-is-end"], ["responses"]))
     assert [likely.client for likely in found] == ["items-done-is-end"]

@@ -37,7 +37,9 @@ def test_a_callable_is_given_the_pieces() -> None:
     assert found.claims == Claims()
 
 
-def test_an_exception_that_cannot_be_written_is_a_rejection_all_the_same() -> None:
+def test_an_exception_that_cannot_be_written_is_a_rejection_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parent.parent)
+
     class Mute(Exception):
         def __str__(self) -> str:
             raise ValueError
@@ -46,7 +48,8 @@ def test_an_exception_that_cannot_be_written_is_a_rejection_all_the_same() -> No
         raise Mute
 
     answer = CallableTarget(target).run(trial())
-    assert (answer.state, answer.reason) == ("rejected", "Mute")
+    line = target.__code__.co_firstlineno + 1
+    assert (answer.state, answer.reason) == ("rejected", f"Mute: at tests/test_targets.py:{line}")
 
 
 def test_a_callable_may_ask_for_the_dialect_and_for_payloads() -> None:
@@ -85,18 +88,24 @@ def raises(exc: BaseException) -> Callable[[Iterable[bytes]], Any]:
     return target
 
 
+RAISED = f"at tests/test_targets.py:{raises.__code__.co_firstlineno + 2}"
+
+
 @pytest.mark.parametrize(
     ("target", "answer"),
     [
-        (raises(ValueError("no\n end")), Answer(state="rejected", reason="ValueError: no end")),
-        (raises(KeyError()), Answer(state="rejected", reason="KeyError")),
+        (raises(ValueError("no\n end")), Answer(state="rejected", reason=f"ValueError: no end {RAISED}")),
+        (raises(KeyError()), Answer(state="rejected", reason=f"KeyError: {RAISED}")),
         (raises(SystemExit(3)), Answer(state="broke", reason="SystemExit: 3")),
         (raises(KeyboardInterrupt()), Answer(state="broke", reason="KeyboardInterrupt")),
         (raises(RecursionError("deep")), Answer(state="broke", reason="RecursionError: deep")),
-        (raises(ValueError("x" * 999)), Answer(state="rejected", reason="ValueError: " + "x" * 188)),
+        (raises(ValueError("x" * 999)), Answer(state="rejected", reason=f"ValueError: {'x' * 188} {RAISED}")),
     ],
 )
-def test_raising_is_rejecting_unless_it_says_nothing_of_the_stream(target: Any, answer: Answer) -> None:
+def test_raising_is_rejecting_unless_it_says_nothing_of_the_stream(
+    target: Any, answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parent.parent)
     assert CallableTarget(target).run(trial()) == answer
 
 

@@ -9,13 +9,25 @@ import click
 
 from harness.answers import FEATURES
 from harness.cli import names
-from harness.cli.common import FILE, complain, config_option, json_option, progress, project_here, say_json, say_report
+from harness.cli.common import (
+    FILE,
+    complain,
+    config_option,
+    json_option,
+    progress,
+    project_here,
+    say,
+    say_json,
+    say_report,
+)
 from harness.cuts import FAMILIES
 from harness.errors import UsageError
 from harness.findings import EXIT, Outcome
 from harness.reports.check import check_text
-from harness.runs.check import CaseResult, CheckReport, target_of
 from harness.runs.check import check as run
+from harness.runs.check import target_of
+from harness.runs.check_report import CaseResult, CheckReport
+from harness.runs.named import named_targets
 from harness.targets import RUN_SECONDS
 
 MOST_JOBS = 8
@@ -57,20 +69,23 @@ class TargetCommand(click.Command):
               help="Seconds a run may take.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1, 64), default=min(os.cpu_count() or 1, MOST_JOBS), show_default="CPUs",
               help="Runs of a command at once.")  # fmt: skip
+@click.option("--all", "every", is_flag=True,
+              help="Print every failing case; by default the ten clearest. JSON has all.")  # fmt: skip
+@click.option("--list", "listed", is_flag=True, help="List the targets that have names, and exit.")
 @config_option
 @json_option
 @click.pass_context
 def check(
     ctx: click.Context, target: str | None, jsonl: bool, http: bool, payloads: bool, claims: Path | None,
     dialects: tuple[str, ...], features: tuple[str, ...], cases: tuple[str, ...], cuts: tuple[str, ...],
-    faults: tuple[str, ...], no_quirks: bool, no_fixtures: bool, timeout: float, jobs: int, config: Path | None,
-    as_json: bool,
+    faults: tuple[str, ...], no_quirks: bool, no_fixtures: bool, timeout: float, jobs: int, every: bool,
+    listed: bool, config: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Check an accumulator on streams with known faults and on your fixtures, cut in every way.
 
     TARGET is a Python callable (package.module:callable), a client model (client:keys-by-id) or an installed SDK
-    (sdk:openai-python). After -- stands a command in any language: body on stdin, one JSON object on stdout. The
-    protocol: docs/targets.md.
+    (sdk:openai-python); --list names those. After -- stands a command in any language: body on stdin, one JSON
+    object on stdout. The protocol: docs/targets.md.
 
     Exit 0 if it conforms, 1 if it differs, 2 on usage, 3 if nothing could be checked.
 
@@ -80,6 +95,10 @@ def check(
     harness check sdk:openai-python --case '01*'
     harness check mypackage.streams:accumulate --fault cut:event=2
     """
+    if listed:
+        for name, about in named_targets():
+            say(f"{name:<36} {about}")
+        return
     if jsonl and http:
         raise UsageError("--jsonl and --http are two ways to be given a stream: choose one")
     if no_quirks and no_fixtures:
@@ -103,7 +122,7 @@ def check(
     if as_json:
         say_json(report)
     else:
-        say_report(check_text(report))
+        say_report(check_text(report, every=every))
     if report.outcome is not Outcome.CONFORMS:
         complain(summary(report))
     ctx.exit(EXIT[report.outcome])

@@ -10,7 +10,8 @@ from harness.clients.evidence import Signature, Symptom, case_dialects, signatur
 
 FITS = 0.6  # of what a model does wrong the target must do this share, and its score be half of one ...
 EXACT = 0.95  # ... or this share: then the target has other faults besides
-EXPLAINS = 0.5  # of what the target does wrong the models named must explain this share; else none is named
+EXPLAINS = 0.5  # of what the target does wrong the models named must explain this share; else only those named that
+# it matches exactly, and none if it fails more than this share of all cases even uncut: anything can match by chance
 
 
 class Likeness(NamedTuple):
@@ -28,7 +29,8 @@ def diagnose(
     `results`: what each quirk came to; others count for nothing. `shows`: what the target's answers could be compared
     on (features, and "messages"), all if None. `cut_only`: the quirks that fail only if the body is cut, None if that
     is not known. Several models are named where each explains failures that those before it leave open; of equals, the
-    one that does less wrong.
+    one that does less wrong. A target with many faults of its own is in part like those whose every failure
+    it has.
     """
     dialects = case_dialects()
     ran = {case: dialects[case] for case, verdict in results.items()
@@ -42,6 +44,7 @@ def diagnose(
         model = _Model(signature, ran, failing, shows)
         if model.fits >= FITS:
             likely[name] = model
+    exact = {name for name, model in likely.items() if model.fits >= EXACT}
     named: list[Likeness] = []
     explained: dict[str, float] = {}
     read: set[str] = set()  # dialects of the models named
@@ -49,12 +52,15 @@ def diagnose(
         ranks = {name: (*model.score(explained), -model.size) for name, model in likely.items()}
         best = max(likely, key=ranks.__getitem__)
         model, score = likely.pop(best), ranks[best][0]
-        if score >= 0.5 or (score > 0 and model.fits >= EXACT):
+        if score >= 0.5 or (score > 0 and best in exact):
             named.append(Likeness(best, score))
             explained |= {case: max(share, explained.get(case, 0)) for case, share in model.alike.items()}
             read.update(model.dialects)
     due = [case for case in failing if ran[case] in read]
-    return named if sum(explained.values()) >= EXPLAINS * len(due) else []
+    if sum(explained.values()) >= EXPLAINS * len(due):
+        return named
+    uncut = [case for case, seen in failing.items() if not seen.cut_only]
+    return [one for one in named if one.client in exact] if len(uncut) <= EXPLAINS * len(ran) else []
 
 
 class _Model:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,78 +21,25 @@ from harness.cuts import FAMILIES, offsets, shrink, written
 from harness.errors import UsageError
 from harness.faults import parse_fault
 from harness.findings import Outcome
+from harness.runs.check_report import (
+    HUNG_WHEN_CUT,
+    CaseResult,
+    CheckReport,
+    Failed,
+    KnownUse,
+    Likely,
+    not_observed,
+    summary_of,
+)
 from harness.runs.named import named_target
 from harness.settings import suggestion
 from harness.targets import RUN_SECONDS, Target, Trial, load_callable
 
-CHECK_FORMAT = "sse-harness-check/1"
 SHRINK_RUNS = 60  # runs spent on making one failure smaller
 MOST_SHRUNK = 3  # failures of one case with one outcome that are told apart
 AT_ONCE = 3  # streams on which a command breaks alike before it is taken to break on any
-MOST_NAMED = 3  # fixtures that cannot be cases
 LONGEST_CUT = 200  # characters of a cut in a command line; a longer one is named by its family
 DEFAULT_DIALECTS = ("chat",)
-
-
-class Failed(msgspec.Struct, kw_only=True):
-    """One way a case fails. `cuts` is the family it was first seen under, `also` those that fail alike.
-
-    `smallest` is the smallest cut that fails, as `--cut` takes it; `repro` is the command line that shows it.
-    """
-
-    outcome: CaseOutcome
-    cuts: str
-    also: list[str] = []
-    smallest: str
-    differences: list[str]
-    repro: str
-
-
-class CaseResult(msgspec.Struct, kw_only=True):
-    """One case: the worst outcome over all runs. `reason` says why it was skipped, `known` why its failure is known."""
-
-    case: str
-    dialect: str
-    outcome: CaseOutcome
-    reason: str = ""
-    known: str | None = None
-    contested: bool = False
-    runs: int = 0
-    failures: list[Failed] = []
-
-
-class KnownUse(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a known failure: still fails, passes now (take it out), fails otherwise, or did not run."""
-
-    case: str
-    reason: str
-    state: Literal["fails", "passes", "other-failure", "unmeasured"]
-
-
-class Likely(msgspec.Struct, frozen=True, kw_only=True):
-    """A client model the target behaves like, what that does, and how well it fits what is left to explain: 0 to 1."""
-
-    client: str
-    about: str
-    score: float
-
-
-class CheckReport(msgspec.Struct, kw_only=True):
-    """What `check` says. `counts` has every outcome that occurred; `not_observed` says what was not tested, and why.
-
-    `diagnosis`: the likeliest first; empty if nothing fits, or if not all quirks were asked.
-    """
-
-    format: str = CHECK_FORMAT
-    target: str
-    outcome: Outcome
-    counts: dict[str, int]
-    runs: int
-    cuts: list[str]
-    cases: list[CaseResult]
-    known_failures: list[KnownUse]
-    diagnosis: list[Likely]
-    not_observed: list[str]
 
 
 def target_of(
@@ -186,11 +133,12 @@ def check(
     return CheckReport(
         target=target.name, outcome=_outcome(results),
         counts=dict(Counter(str(result.outcome) for result in sorted(results, key=lambda r: r.outcome.rank))),
+        summary=summary_of(results, {case.name: case for case in found}),
         runs=sum(result.runs for result in results), cuts=families, cases=results,
         known_failures=[_use(known, results) for known in target.claims.known_failures],
         diagnosis=_diagnosis(checker) if quirks and not cases and not faults and folder == QUIRKS else [],
         not_observed=[
-            *target.unseen, *_broken(faults), *_not_observed(target.claims, results, checker.compared, others),
+            *target.unseen, *_broken(faults), *not_observed(target.claims, results, checker.compared, others),
         ],
     )  # fmt: skip
 
@@ -260,20 +208,26 @@ def _matching(cases: Iterable[Case], pattern: str, place: str = "") -> list[Case
 
 
 class _Checker:
-    """Runs cases; `compared` gathers what their answers could be compared on, `worst` the worst verdict on each."""
+    """Runs cases; `compared` gathers what their answers could be compared on.
+
+    `first` has the first failing verdict on each, or a good one; `cut_only` the cases that are right where nothing is
+    cut, and fail.
+    """
 
     def __init__(self, target: Target, families: Sequence[str], options: Sequence[str] = ()) -> None:
         self.target, self.families, self.options = target, families, options
         self.claims: Claims = target.claims
         self.features = FEATURES if self.claims.features is None else self.claims.features
         self.compared: set[str] = set()
-        self.worst: dict[str, Verdict] = {}
+        self.first: dict[str, Verdict] = {}
+        self.cut_only: set[str] = set()
 
     def check(self, case: Case) -> CaseResult:
         """One case under every family of cuts; cuts that make the same pieces run once."""
         result = CaseResult(
-            case=case.name, dialect=case.dialect, outcome=CaseOutcome.RIGHT, contested=case.contested, failures=[]
-        )
+            case=case.name, dialect=case.dialect, outcome=CaseOutcome.RIGHT, contested=case.contested, failures=[],
+            fault=case.fault,
+        )  # fmt: skip
         if reason := skipped(case, self.target):
             result.outcome, result.reason = CaseOutcome.SKIPPED, reason
             return result
@@ -287,8 +241,12 @@ class _Checker:
             result.runs += 1
             if not verdict.outcome.good:
                 result.runs += self._failed(case, family, cuts, verdict, result.failures)
-            if case.name not in self.worst or verdict.outcome.rank > result.outcome.rank:
-                result.outcome, self.worst[case.name] = verdict.outcome, verdict
+            if verdict.outcome.rank > result.outcome.rank:
+                result.outcome = verdict.outcome
+            if case.name not in self.first or (self.first[case.name].outcome.good and not verdict.outcome.good):
+                if cuts and case.name in self.first and not verdict.outcome.good:
+                    self.cut_only.add(case.name)
+                self.first[case.name] = verdict
             if verdict.outcome is CaseOutcome.HUNG:
                 break  # each further run would cost the whole time limit
         known = next((known for known in self.claims.known_failures if _names(known, case.name)), None)
@@ -327,6 +285,8 @@ class _Checker:
                 return True
             return False
 
+        if verdict.outcome is CaseOutcome.HUNG and cuts and case.name in self.first:
+            differences.append(HUNG_WHEN_CUT)  # it was done in time with fewer cuts
         smallest = written(cuts if verdict.outcome is CaseOutcome.HUNG else shrink(fails, cuts, SHRINK_RUNS))
         if len(smallest) > LONGEST_CUT:
             smallest = family
@@ -351,15 +311,16 @@ def _outcome(results: Iterable[CaseResult]) -> Outcome:
 
 def _diagnosis(checker: _Checker) -> list[Likely]:
     """Which client models fail the quirks as this target does."""
-    verdicts = {name: verdict for name, verdict in checker.worst.items() if "/" not in name}
+    verdicts = {name: verdict for name, verdict in checker.first.items() if "/" not in name}
     if all(verdict.outcome.good for verdict in verdicts.values()):
         return []
+    tells_cuts = checker.target.sees_cuts and {"whole", "bytes"} <= set(checker.families)
     from harness.clients.diagnosis import diagnose
     from harness.clients.table import CLIENTS
 
     return [
         Likely(client=likely.client, about=CLIENTS[likely.client].about, score=round(likely.score, 2))
-        for likely in diagnose(verdicts, checker.compared or None)
+        for likely in diagnose(verdicts, checker.compared or None, checker.cut_only if tells_cuts else None)
     ]
 
 
@@ -373,39 +334,3 @@ def _use(known: KnownFailure, results: Iterable[CaseResult]) -> KnownUse:
         worst = max(outcomes, key=lambda outcome: outcome.rank)
         state = "passes" if worst.good else "fails" if any(map(known.covers, outcomes)) else "other-failure"
     return KnownUse(case=known.case, reason=known.reason, state=state)
-
-
-def _not_observed(
-    claims: Claims, results: Sequence[CaseResult], compared: set[str], others: NoCases
-) -> list[str]:  # fmt: skip
-    """What this check says nothing about, in sentences."""
-    out = []
-    if claims.dialects is None:
-        out.append("dialects: the target claims none, so it was asked chat only")
-    if claims.features is not None and (missing := [name for name in FEATURES if name not in claims.features]):
-        why = "not in the answers, so not compared" if claims.inferred else "features not claimed"
-        out.append(f"{why}: {', '.join(missing)}")
-    if compared:
-        claimed = [name for name in claims.features or FEATURES if name != "recovery"]
-        if hidden := [name for name in claimed if name not in compared]:
-            out.append(f"not in any answer, so not compared: {', '.join(hidden)}")
-        if "messages" not in compared:
-            out.append("the next request's history: no answer had `messages`")
-    skipped = Counter(result.reason for result in results if result.outcome is CaseOutcome.SKIPPED)
-    out += [f"{count} case{'s' if count > 1 else ''} skipped: {reason}" for reason, count in skipped.items()]
-    return [*out, *_no_cases(others)]
-
-
-def _no_cases(others: NoCases) -> Iterator[str]:
-    """The fixtures that were not asked, with what each lacks and how it comes by it."""
-    if others.expectation:
-        command = shlex.join(["harness", "expect", "--write", *map(str, others.expectation[:MOST_NAMED])])
-        yield f"fixtures without .expected.json: {_named(others.expectation)}; `{command}` writes it: read it over"
-    if others.dialect:
-        remedy = "name the dialect in providers.yaml, in an entry of the folder's name"
-        yield f"fixtures that do not tell their dialect: {_named(others.dialect)}; {remedy}"
-
-
-def _named(paths: Sequence[Path]) -> str:
-    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
-    return ", ".join(f"{path.parent.name}/{path.stem}" for path in paths[:MOST_NAMED]) + more

@@ -36,10 +36,18 @@ def named_target(place: str, *, claims: Claims | None = None, timeout: float = R
     return None
 
 
+def named_targets() -> list[tuple[str, str]]:
+    """Every target that has a name, and what it is, in the order of their tables."""
+    from harness.clients.table import CLIENTS
+
+    sdks = [(f"sdk:{name}", sdk.drives) for name, sdk in SDKS.items()]
+    return [*sdks, *((f"client:{name}", model.about) for name, model in CLIENTS.items())]
+
+
 def _elsewhere(place: str, known: Collection[str]) -> Target | None:
     """None if there is a module in which the name may be; else UsageError."""
     kind, _, name = place.partition(":")
     if PathFinder.find_spec(kind, [str(Path.cwd()), *sys.path]) is not None:
         return None
-    listed = f"there are {', '.join(known)}" if kind == "sdk" else "docs/clients.md lists them"
+    listed = f"there are {', '.join(known)}" if kind == "sdk" else "`harness check --list` names them"
     raise UsageError(f"target {place}: not known{suggestion(name, known) or ';'} {listed}")
