@@ -53,7 +53,7 @@ def load(path: Path | str) -> Loaded:
 def look(path: Path, large: int) -> Loaded:
     """`load`, but a body of more than `large` bytes stays in its file: a FileBody, to be looked at in parts."""
     try:
-        stays = path.is_file() and large < path.stat().st_size <= MAX_FILE
+        stays = is_file(path) and large < path.stat().st_size <= MAX_FILE
         # Typed as what it is used as: a union would be asked of all who use a body, few of which can meet it.
         body = cast(bytes, FileBody(path)) if stays else _read(path, MAX_FILE)
     except (OSError, ValueError):  # reading it says what is wrong
@@ -63,7 +63,7 @@ def look(path: Path, large: int) -> Loaded:
 
 def _loaded(path: Path, body: bytes) -> Loaded:
     beside = path.with_suffix(".json")
-    if beside == path or not beside.is_file():
+    if beside == path or not is_file(beside):
         following = None if beside == path else _after_crash(beside, sha256(body))
         recording = Recording(body=body, end="eof") if following is None else with_body(following, body)
         return Loaded(path=path, recording=recording)
@@ -91,6 +91,14 @@ def _loaded(path: Path, body: bytes) -> Loaded:
         if unknown
         else None,
     )
+
+
+def is_file(path: Path) -> bool:
+    """Whether it is a file. What may not be looked at, or has a name that is too long, is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def is_sidecar(path: Path) -> bool:
@@ -125,7 +133,7 @@ def _with_sidecar(path: Path, body: bytes, beside: Path, text: bytes) -> tuple[R
 def _after_crash(beside: Path, digest: str) -> Sidecar | None:
     """The sidecar that waits as `.json.next`, if it is of the body with this digest (partial.Partial.keep)."""
     following = beside.with_name(beside.name + ".next")
-    if not following.is_file():
+    if not is_file(following):
         return None
     sidecar = _sidecar(following, _read(following, MAX_SIDECAR))
     return sidecar if sidecar.sha256 == digest else None

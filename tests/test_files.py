@@ -9,6 +9,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from commandline import harness
 from reading import FIXTURES, QUIRKS
 
 from harness.errors import UsageError
@@ -221,3 +222,38 @@ def test_expectations_hold_what_no_text_file_could(tmp_path: Path) -> None:
     write_expected(path)
     assert verify_expected(path) == []
     assert json.loads(expected_path(path).read_text("utf-8"))["message"]["text"] == "a\ud83d\x1b\u2028\x7f"
+
+
+# -- paths that cannot be looked at -------------------------------------------------------------------------------
+
+TOO_LONG = "x" * 300
+
+
+@pytest.mark.parametrize("verb", [("lint",), ("show",), ("expect",), ("expect", "--write"), ("lint", "--secrets")])
+@pytest.mark.parametrize("name", [f"{TOO_LONG}.sse", f"{'y' * 251}.sse"], ids=["too long", "too long for a sidecar"])
+def test_a_name_that_is_too_long_hides_no_other_file(tmp_path: Path, verb: tuple[str, ...], name: str) -> None:
+    """The body's own name may do where that of a file beside it does not."""
+    good = copied(TEXT, tmp_path)
+    write_expected(good)
+    bad = tmp_path / name
+    if len(name) <= 255:
+        bad.write_bytes(TEXT.read_bytes())
+    done = harness(*verb, bad, good)
+    assert done.code in (0, 2)
+    assert "bug" not in done.err
+    assert (done.code == 2) == (len(name) > 255 or verb[0] == "expect")
+    assert harness(*verb, bad, good).out.endswith(harness(*verb, good).out)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("replay", TOO_LONG), ("diff", TOO_LONG, TOO_LONG), ("record", "a", "--config", TOO_LONG),
+     ("record", "a", "--shape", TOO_LONG), ("plan", "a", "b", "--shape", TOO_LONG)],
+)  # fmt: skip
+def test_a_path_that_cannot_be_looked_at_is_no_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    provider = {"dialect": "chat", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
+    (tmp_path / "providers.yaml").write_text(json.dumps({"providers": {"a": provider, "b": provider}}), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert TOO_LONG in harness(*arguments).failed(2)

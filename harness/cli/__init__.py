@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -39,6 +40,8 @@ COMMANDS = {
     "demo": "see it work: no key, no network",
     "completion": "print what makes a shell complete verbs, options and names",
 }
+# A path that the user gave, or folder above it, that the system does not let us look at: no bug in us.
+UNREACHABLE = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP)
 
 
 class Verbs(click.Group):
@@ -144,6 +147,8 @@ def run(arguments: list[str]) -> int:
     except OSError as exc:
         # The reader of our results has gone, which is no failure. Any other pipe is for those who write to it.
         problem = _output_problem() if exc.filename is None else None
+        if problem is None and exc.filename is not None and exc.errno in UNREACHABLE:
+            return _fail(f"{exc.filename}: cannot be looked at: {exc.strerror}", Exit.USAGE)
         if problem is None:
             return _bug(exc)
         if isinstance(problem, BrokenPipeError):

@@ -23,7 +23,7 @@ from harness.message import Message
 from harness.rules import lint
 from harness.runs.evidence import with_breaks
 from harness.shapes import asked_of
-from harness.store import Loaded, expected_path, is_sidecar, load, look
+from harness.store import Loaded, expected_path, is_file, is_sidecar, load, look
 from harness.structure import STRUCTURE_FORMAT, Reading, read, signature
 
 
@@ -45,7 +45,7 @@ def expand(paths: Iterable[Path]) -> Iterator[Path]:
     they are no recordings, and one that nobody writes to would be waited for. Given by name they come as they are.
     """
     for path in paths:
-        if not _is_folder(path):
+        if not is_folder(path):
             yield path
             continue
         empty = True
@@ -56,10 +56,11 @@ def expand(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
 
 
-def _is_folder(path: Path) -> bool:
+def is_folder(path: Path) -> bool:
+    """Whether it is a folder. What may not be looked at, or has a name that is too long, is none."""
     try:
         return path.is_dir()
-    except (OSError, ValueError):  # a link in a circle, a NUL in the name
+    except (OSError, ValueError):  # a link in a circle, a name too long, a NUL in it, a folder that is not ours
         return False
 
 
@@ -100,9 +101,9 @@ def open_file(
 
     Raises UsageError: an unreadable file, an unknown dialect, a body that does not tell its dialect.
     """
-    if path.is_dir():
+    if is_folder(path):
         raise UsageError(_of_folder(path))
-    if path.suffix == ".json" and path.is_file() and is_sidecar(path):
+    if path.suffix == ".json" and is_file(path) and is_sidecar(path):
         raise UsageError(f"{path}: this is a sidecar; name {path.with_suffix('.sse')}")
     loaded = load(path) if held else look(path, LARGE)
     recording = loaded.recording
@@ -194,7 +195,7 @@ def expected_text(shown: Shown) -> str:
 def write_expected(path: Path, dialect: str | None = None) -> bool:
     """Write `.expected.json` beside the body; true if that changed anything."""
     target, text = expected_path(path), expected_text(open_file(path, dialect, held=False))
-    if target.is_file() and target.read_text("utf-8") == text:
+    if is_file(target) and target.read_text("utf-8") == text:
         return False
     try:
         target.write_text(text, "utf-8", newline="\n")
@@ -209,7 +210,7 @@ def verify_expected(path: Path, dialect: str | None = None) -> list[str]:
     Raises UsageError if the expectation is missing, broken or of another format.
     """
     target = expected_path(path)
-    if not target.is_file():
+    if not is_file(target):
         raise UsageError(f"{target}: no expectation beside {path.name}; write it with `harness expect --write {path}`")
     try:
         wanted = json.loads(target.read_text("utf-8"))

@@ -17,9 +17,9 @@ from harness.leaks import MAX_LEAKS, Leak, leaks_in, masked_bytes, without_leaks
 from harness.partial import sidecar_text
 from harness.recording import Sidecar, sha256
 from harness.rules import message_of, rule_of
-from harness.runs.files import verify_expected, write_expected
+from harness.runs.files import is_folder, verify_expected, write_expected
 from harness.secrets import credentials
-from harness.store import MAX_FILE, expected_path, is_sidecar, load
+from harness.store import MAX_FILE, expected_path, is_file, is_sidecar, load
 
 RULE = "secrets.key-like"
 MASKED = "key-like values masked with as many *"
@@ -42,7 +42,7 @@ def with_neighbours(paths: Iterable[Path]) -> Iterator[Path]:
     seen: set[Path] = set()
     for path in paths:
         beside = (path.with_suffix(".json"), expected_path(path)) if path.suffix == ".sse" else ()
-        for one in (path, *(one for one in beside if one.is_file())):
+        for one in (path, *(one for one in beside if is_file(one))):
             if one not in seen:
                 seen.add(one)
                 yield one
@@ -94,7 +94,7 @@ def _content(path: Path, dialect: str | None) -> tuple[bytes, str | None]:
 
 
 def _bytes(path: Path) -> bytes:
-    if path.is_dir():
+    if is_folder(path):
         raise UsageError(f"{path}: a folder, and no .sse file in it; name a file")
     try:
         with path.open("rb") as file:
