@@ -257,3 +257,15 @@ def test_a_path_that_cannot_be_looked_at_is_no_bug(
     (tmp_path / "providers.yaml").write_text(json.dumps({"providers": {"a": provider, "b": provider}}), "utf-8")
     monkeypatch.chdir(tmp_path)
     assert TOO_LONG in harness(*arguments).failed(2)
+
+
+@pytest.mark.parametrize("arguments", [("doctor",), ("init",), ("gate", "a", "b")])
+def test_a_current_folder_that_is_gone_is_no_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert harness(*arguments).failed(2) == "harness: the current folder is gone; change into one"
+    assert harness("lint", TEXT, "--fail-on", "fatal").code in (0, 1)

@@ -360,6 +360,23 @@ def test_bash_completes(tmp_path: Path, project: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "variables",
+    [{}, {"COMP_WORDS": "harness"}, {"COMP_WORDS": "harness", "COMP_CWORD": "x"},
+     {"COMP_WORDS": "harness 'lint", "COMP_CWORD": "1" * 5000}],
+)  # fmt: skip
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_that_does_not_say_what_it_asks_is_told_nothing(
+    shell: str, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_HARNESS_COMPLETE", f"{shell}_complete")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    done = harness()
+    assert done.code in (0, 2)
+    assert done.err == ""
+
+
 def test_a_shell_that_is_not_known_is_exit_2() -> None:
     done = subprocess.run(COMMAND, capture_output=True, text=True, env=environment(_HARNESS_COMPLETE="csh_complete"))
     assert (done.returncode, done.stdout) == (2, "")

@@ -150,7 +150,7 @@ def run(arguments: list[str]) -> int:
         if problem is None and exc.filename is not None and exc.errno in UNREACHABLE:
             return _fail(f"{exc.filename}: cannot be looked at: {exc.strerror}", Exit.USAGE)
         if problem is None:
-            return _bug(exc)
+            return _fail("the current folder is gone; change into one", Exit.USAGE) if _nowhere() else _bug(exc)
         if isinstance(problem, BrokenPipeError):
             return Exit.CONFORMS
         return _fail(f"standard output cannot be written: {problem.strerror}; check the disk or device", Exit.USAGE)
@@ -163,6 +163,15 @@ def _open_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (stays open to the end)
+
+
+def _nowhere() -> bool:
+    """Whether the folder we were started in was deleted meanwhile, or may not be looked at."""
+    try:
+        os.getcwd()
+    except OSError:
+        return True
+    return False
 
 
 def _output_problem() -> OSError | None:

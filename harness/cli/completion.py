@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 from click.shell_completion import get_completion_class
 
-from harness.cli.common import say
+from harness.cli.common import drop_output, say
 from harness.cli.names import PROGRAMS, variable_of
 from harness.errors import Exit
 
@@ -32,6 +34,7 @@ def completion(ctx: click.Context, shell: str) -> None:
 def answer(command: click.Command, program: str, asked: str) -> int:
     """Answer a shell that asks by the program's variable, `bash_complete` and the like. Returns the exit code.
 
+    What goes wrong is told by that code alone: a user sees it in the middle of a command line.
     Source: click, "Shell Completion".
     """
     shell, _, instruction = asked.partition("_")
@@ -39,7 +42,15 @@ def answer(command: click.Command, program: str, asked: str) -> int:
     if found is None or instruction not in ("source", "complete"):
         return Exit.USAGE
     shell_here = found(command, {}, program, variable_of(program))
-    text = shell_here.source() if instruction == "source" else shell_here.complete()
-    if text:
-        say(text)
+    try:
+        text = shell_here.source() if instruction == "source" else shell_here.complete()
+        if text:
+            say(text)
+            sys.stdout.flush()
+    except (KeyError, ValueError):  # the variable is set, but what a shell says with it is not there
+        return Exit.USAGE
+    except OSError:  # nobody listens any more
+        drop_output()
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
     return Exit.CONFORMS

@@ -102,7 +102,7 @@ def open_file(
     Raises UsageError: an unreadable file, an unknown dialect, a body that does not tell its dialect.
     """
     if is_folder(path):
-        raise UsageError(_of_folder(path))
+        raise UsageError(of_folder(path))
     if path.suffix == ".json" and is_file(path) and is_sidecar(path):
         raise UsageError(f"{path}: this is a sidecar; name {path.with_suffix('.sse')}")
     loaded = load(path) if held else look(path, LARGE)
@@ -122,14 +122,14 @@ def open_file(
     return Shown(loaded=loaded, dialect=dialect, known_by=known_by, reading=reading, events=events)
 
 
-def _of_folder(path: Path) -> str:
+def of_folder(path: Path, wanted: str = "a recording") -> str:
     """What is wrong with a folder in place of a file."""
     try:
         os.scandir(path).close()
     except OSError as exc:
         return f"{path}: cannot be listed: {exc.strerror or exc}"
     some = any(found != path for found in _below(path))
-    what = "name one of the recordings in it" if some else "and no .sse file in it; name a recording"
+    what = "name one of the recordings in it" if some else f"and no .sse file in it; name {wanted}"
     return f"{path}: a folder, {what}"
 
 

@@ -17,7 +17,7 @@ from harness.leaks import MAX_LEAKS, Leak, leaks_in, masked_bytes, without_leaks
 from harness.partial import sidecar_text
 from harness.recording import Sidecar, sha256
 from harness.rules import message_of, rule_of
-from harness.runs.files import is_folder, verify_expected, write_expected
+from harness.runs.files import is_folder, of_folder, verify_expected, write_expected
 from harness.secrets import credentials
 from harness.store import MAX_FILE, expected_path, is_file, is_sidecar, load
 
@@ -95,7 +95,7 @@ def _content(path: Path, dialect: str | None) -> tuple[bytes, str | None]:
 
 def _bytes(path: Path) -> bytes:
     if is_folder(path):
-        raise UsageError(f"{path}: a folder, and no .sse file in it; name a file")
+        raise UsageError(of_folder(path, "a file"))
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE + 1)
