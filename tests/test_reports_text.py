@@ -206,6 +206,7 @@ def test_a_gate_that_conforms_is_short() -> None:
         ("![a](http://h/b)", r"!\[a\](http\://h/b)"),
         ("<img onerror=x>&lt;", r"\<img onerror=x\>\&lt;"),
         ("*a* `b` ~~c~~ | d \\", r"\*a\* \`b\` \~\~c\~\~ \| d \\"),
+        ("costs $5, not $6", r"costs \$5, not \$6"),
         ("@all #1 :tada: www.x.org", r"\@all \#1 \:tada: www\.x.org"),
         ("- a", r"\- a"),
         ("12. a", r"12\. a"),

@@ -20,7 +20,7 @@ from harness.reports.text import (
 Bodies = Mapping[tuple[str, int], bytes]
 
 _SPECIAL = re.compile(
-    r"[\\`*\[\]#|<>~&@]"  # emphasis, code, links, references, tables, tags, entities, mentions
+    r"[\\`*\[\]#|<>~&@$]"  # emphasis, code, links, references, tables, tags, entities, mentions, formulas
     r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"  # emphasis; not within a word
     r"|:(?=//|[A-Za-z0-9_+-]+:)|(?<=www)\."  # links without brackets, and emoji
     r"|^[-+=]",  # a list, or the line under a heading
