@@ -257,6 +257,17 @@ def _decoded(body: bytes) -> dict[str, Any] | None:
     return asked if isinstance(asked, dict) else None
 
 
+def asks_whole(body: bytes) -> bool:
+    """Whether a request says that its answer is not to be streamed."""
+    asked = _decoded(body)
+    return asked is not None and asked.get("stream") is False
+
+
+def is_whole(body: bytes) -> bool:
+    """Whether a recorded answer is one JSON object, as it is where nothing is streamed."""
+    return _decoded(body) is not None
+
+
 def _without_model(body: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name != "model"}
 

@@ -22,7 +22,7 @@ from harness.errors import UsageError
 from harness.faults import Fault, apply, parse_fault
 from harness.http1 import Gone, Refused, Request, read_request, response_head
 from harness.loopback import HOST, LoopbackServer, abort, at_once, closed, until_left
-from harness.matching import Missing, choose, dialect_of, endings, model_of
+from harness.matching import Missing, asks_whole, choose, dialect_of, endings, is_whole, model_of
 from harness.recording import Recording
 from harness.steps import Close, Head, Raw, Reset, Send, Step, Wait, plan
 from harness.store import load, providers_of, shapes_of, takes
@@ -184,7 +184,13 @@ class Replay(LoopbackServer):
         exchange.provider, exchange.shape = found.provider, found.shape
         if isinstance(found, Missing):
             return self._missing(404, found.message, exchange)
-        return self._plan(found.provider, found.shape, exchange)
+        whole = f"{found.shape}-whole"
+        if asks_whole(request.body) and not is_whole(self.offered[found.provider][found.shape].body):
+            if whole not in self.offered[found.provider]:
+                problem = f"only streams are recorded of {found.provider}/{found.shape}: ask with stream: true"
+                return self._missing(406, problem, exchange)
+            exchange.shape = whole
+        return self._plan(exchange.provider, exchange.shape, exchange)
 
     def _other(self, request: Request, exchange: Exchange) -> list[Step]:
         """What clients ask for besides: the list of models, and whether the server is there."""

@@ -143,7 +143,7 @@ def test_show_message() -> None:
     assert (done.code, done.err) == (0, "")
     assert done.out == (
         f"{CALL} (chat, by sidecar)\n"
-        "finish tool_calls (sent: tool_calls)\n"
+        "finish: tool_calls (sent: tool_calls)\n"
         "call 0: id 'chatcmpl-tool-bcab95be3866d43c' name 'get_weather' arguments "
         '{"city": "Paris", "unit": "celsius"}\n'
         "terminal: done\n"

@@ -229,6 +229,20 @@ def test_odd_but_readable_requests_are_answered_however_they_are_cut(server: Rep
     assert talk(server, request_, half_close=True).endswith(b"0\r\n\r\n")
 
 
+def test_an_answer_that_is_not_to_be_streamed_is_a_whole_one_or_a_refusal() -> None:
+    whole = Recording(body=b'{"object": "chat.completion"}', dialect="chat", status=200, end="eof")
+    text = recorded()
+    ask = {"model": "p", "stream": False}
+    with Replay({"p": {"text": text}}) as server:
+        refused = httpx.post(f"{server.base_url}/chat/completions", json=ask)
+        assert refused.status_code == 406
+        assert refused.json()["error"]["message"] == "only streams are recorded of p/text: ask with stream: true"
+        assert httpx.post(f"{server.base_url}/chat/completions", json={"model": "p"}).content == text.body
+    with Replay({"p": {"text": text, "text-whole": whole, "error": whole}}) as server:
+        assert httpx.post(f"{server.url('p', 'text')}/chat/completions", json=ask).content == whole.body
+        assert httpx.post(f"{server.url('p', 'error')}/chat/completions", json=ask).content == whole.body
+
+
 def test_expect_100_continue(server: Replay) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as sock:
         sock.sendall(b"POST /v1/messages HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")

@@ -241,12 +241,12 @@ def test_message_text() -> None:
         usage=TokenCounts(input_tokens=3, output_tokens=None), error=Failure(type=None, code=500, message="m\r"),
     )  # fmt: skip
     assert message_text(message).splitlines() == [
-        "choice 0: finish tool_calls (sent: tool_calls)",
+        "choice 0: finish: tool_calls (sent: tool_calls)",
         "choice 0: text: two\\nlines",
         "choice 0: reasoning: hm",
         "choice 0: refusal: no",
         """choice 0: call 0: id '' name 'get\\x1b' arguments {"a": "\\x07"}""",
-        "choice 1: finish (none) (sent: -)",
+        "choice 1: finish: (none) (sent: -)",
         "terminal: error",
         "usage: 3 in, None out",
         "error: type None, code 500, message m\\x0d",

@@ -196,7 +196,7 @@ def message_text(message: Message) -> str:
     lines = []
     for choice in message.choices:
         head = f"choice {choice.choice}: " if len(message.choices) > 1 else ""
-        lines.append(f"{head}finish {choice.finish_reason or '(none)'} (sent: {one_line(choice.finish_raw or '-')})")
+        lines.append(f"{head}finish: {choice.finish_reason or '(none)'} (sent: {one_line(choice.finish_raw or '-')})")
         for name in ("text", "reasoning", "refusal"):
             value = getattr(choice, name)
             if value:

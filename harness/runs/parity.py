@@ -93,7 +93,7 @@ def _record(project: Project, request: Prepared, allowance: Allowance) -> Record
 
 def _read(recording: Recording, dialect: str) -> Message:
     if recording.status != 200:
-        raise NotMeasured(f"HTTP {recording.status} for the request that is not streamed")
+        raise NotMeasured(f"HTTP {recording.status} for the request that is not streamed{_why(recording, dialect)}")
     if recording.end != "eof":
         raise NotMeasured(f"the answer that is not streamed ended as {recording.end}")
     try:
@@ -103,6 +103,15 @@ def _read(recording: Recording, dialect: str) -> Message:
     if message.error is not None:
         raise NotMeasured(f"the answer that is not streamed is an error: {message.error.message}")
     return message
+
+
+def _why(recording: Recording, dialect: str) -> str:
+    """What the server said to it, if that can be read."""
+    try:
+        error = message_of_whole(recording.body, dialect).error
+    except ValueError:
+        return ""
+    return f": {error.message}" if error is not None and error.message else ""
 
 
 def differences(streamed: Take, whole: Message) -> Iterator[Finding]:
