@@ -88,18 +88,18 @@ def test_check_reports_what_openai_pythons_accumulator_does_with_case_numbers_an
     monkeypatch.chdir(tmp_path)
     cases = [part for number in OPENAI_PYTHON for part in ("--case", CASES[number])]
     cuts = [part for family in FEW for part in ("--cut", family)]
-    done = harness("check", "sdk:openai-python", *cases, *cuts)
+    done = harness("check", "sdk:openai-python", "--all", *cases, *cuts)
     assert done.code == 1
     lines = done.out.splitlines()
     assert lines[0].startswith("sdk:openai-python (openai 3.57.0): DIFFERS (")
     title = {"raised": "RAISED ON A GOOD STREAM", "wrong": "WRONG", "accepted-truncation": "ACCEPTED A TRUNCATION"}
     for number, (outcome, says) in OPENAI_PYTHON.items():
-        at = [place for place, line in enumerate(lines) if CASES[number] in line and not line.strip().startswith("$")]
+        at = [place for place, line in enumerate(lines) if f"   {CASES[number]} (" in line]
         if outcome in ("right", "told"):
             assert at == []
         else:
             assert lines[at[0]].startswith(f"  {title[outcome]}   {CASES[number]} (")
-            assert says in "\n".join(lines[at[0] : at[0] + 7])
+            assert says in "\n".join(lines[at[0] : at[0] + 8])
     assert f"    $ harness check sdk:openai-python --case {CASES['016']} --cut whole".strip() in done.out
 
 
