@@ -310,6 +310,7 @@ class _Reader:
             severity=Severity(severity) if severity else None,
             owner=members["owner"].text() if "owner" in members else None,
             baseline=self._baseline(members["baseline"]) if "baseline" in members else None,
+            place=f"{Path(place.file).name}: {place.key}",  # reports go to others: no path of this machine
         )  # fmt: skip
 
     def _baseline(self, place: Place) -> str:

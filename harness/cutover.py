@@ -162,7 +162,7 @@ def _timeouts(judged: Mapping[str, Pair]) -> Iterator[str]:
     if known[0]:
         before = f"{_seconds(max(first for first, _ in known[0].values()))} on the baseline"
     where = f" ({slowest})" if first >= 0.1 else ""
-    streams = f"{len(known[1])} stream{'s' if len(known[1]) > 1 else ''}"
+    streams = f"the first stream of {len(known[1])} shape{'s' if len(known[1]) > 1 else ''}"
     yield (
         f"timeouts: the first event took {_seconds(first)} at most{where}, {before}; the longest silence was "
         f"{_seconds(silence)}. Seen in {streams}, so first_event {_suggested(first)} s and idle "

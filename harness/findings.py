@@ -118,7 +118,8 @@ class ShapeResult(msgspec.Struct, kw_only=True):
 class AcceptanceUse(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one `accept:` entry in this run. `shape` and `baseline` are null when it applies to all.
 
-    An entry that is bound to another baseline is none of this run's.
+    An entry that is bound to another baseline is none of this run's. `until` is its last day (ISO date, null: none),
+    `place` where it stands: the file and the key in it (null: not known).
     """
 
     rule: str
@@ -126,10 +127,15 @@ class AcceptanceUse(msgspec.Struct, frozen=True, kw_only=True):
     state: Literal["used", "stale", "expired"]
     owner: str | None = None
     baseline: str | None = None
+    until: str | None = None
+    place: str | None = None
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What `gate` says (contract: DESIGN, "CLI"). `cutover` is advice, each `topic: sentence`."""
+    """What `gate` says (contract: DESIGN, "CLI"). `cutover` is advice, each `topic: sentence`.
+
+    `fail_on` is the least severity that failed it.
+    """
 
     format: str = REPORT_FORMAT
     baseline: str
@@ -139,6 +145,11 @@ class Report(msgspec.Struct, kw_only=True):
     acceptances: list[AcceptanceUse] = []
     not_covered: list[str] = []
     cutover: list[str] = []
+    fail_on: Severity = Severity.NEGOTIABLE
+
+    def failing(self, result: ShapeResult) -> list[str]:
+        """The rules that fail the shape: why it differs."""
+        return [finding.rule for finding in result.findings if fails(finding, self.fail_on)]
 
 
 def worst(findings: Iterable[Finding]) -> Severity:

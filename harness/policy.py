@@ -55,7 +55,10 @@ def expired(acceptance: Acceptance, today: date) -> bool:
 
 
 def accept(findings: Iterable[Finding], shape: str, entries: Sequence[Acceptance], today: date) -> list[Finding]:
-    """The findings, each with the first entry that tolerates it; cosmetic ones too, which may fail by `--fail-on`."""
+    """The findings, each with the first entry that tolerates it; cosmetic ones too, which may fail by `--fail-on`.
+
+    One that an entry tolerated until it expired says so.
+    """
     out = []
     for finding in findings:
         entry = next((entry for entry in entries if applies(entry, finding, shape, today)), None)
@@ -63,6 +66,9 @@ def accept(findings: Iterable[Finding], shape: str, entries: Sequence[Acceptance
             until = entry.until.isoformat() if entry.until else None
             accepted = Accepted(reason=entry.reason, until=until, owner=entry.owner)
             finding = msgspec.structs.replace(finding, accepted=accepted)
+        elif (gone := next((e for e in entries if matches(e, finding, shape) and expired(e, today)), None)) is not None:
+            said = f"{finding.message} (acceptance expired, its last day was {gone.until})"
+            finding = msgspec.structs.replace(finding, message=said)
         out.append(finding)
     return out
 
@@ -111,7 +117,8 @@ def judge(
         else:
             continue
         uses.append(AcceptanceUse(
-            rule=entry.rule, shape=entry.shape, state=state, owner=entry.owner, baseline=entry.baseline
+            rule=entry.rule, shape=entry.shape, state=state, owner=entry.owner, baseline=entry.baseline,
+            until=entry.until.isoformat() if entry.until else None, place=entry.place,
         ))  # fmt: skip
     outcomes = [result.outcome for result in shapes]
     if Outcome.DIFFERS in outcomes or any(use.state != "used" for use in uses):

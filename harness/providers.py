@@ -31,7 +31,7 @@ class Acceptance:
     """A finding that is tolerated: its rule, why, where (null: everywhere), until when (that day included, UTC).
 
     `severity` must be fatal for a fatal finding, and then there is an `until`. `owner` is whom to ask; `baseline` the
-    only one in whose gates the entry counts (null: in all).
+    only one in whose gates the entry counts (null: in all). `place` is where it stands, file and key.
     """
 
     rule: str
@@ -42,6 +42,7 @@ class Acceptance:
     severity: Severity | None = None
     owner: str | None = None
     baseline: str | None = None
+    place: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -148,7 +148,9 @@ class GateRun:
             sides = {result.shape: self._sides(result.shape) for result in results}
         except UsageError as exc:  # the verdict stands without them
             self._problems.append(one_line(str(exc)))
-        report = self._report = conclude(self.project, settings.baseline, settings.candidate, results, sides)
+        report = self._report = conclude(
+            self.project, settings.baseline, settings.candidate, results, sides, fail_on=settings.fail_on
+        )  # fmt: skip
         if all(result.outcome is Outcome.SKIPPED for result in results) and not settings.skip_unmeasured:
             self._problems.append("not measured: every shape is skipped, so nothing says that the candidate conforms")
         for path in settings.reports:

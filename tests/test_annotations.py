@@ -69,7 +69,7 @@ def test_acceptances_that_fail_and_shapes_that_were_not_measured() -> None:
             AcceptanceUse(rule="x", shape="text", state="used")]  # fmt: skip
     text = gate_annotations(report(shapes=[missed], acceptances=uses))
     assert commands(text)[:2] == [
-        ("error", "acceptance is stale", "stale usage.* (all shapes): it no longer occurs; remove it"),
+        ("error", "acceptance is stale", "stale usage.* (all shapes): it no longer occurs; delete it"),
         ("warning", "stop not measured", "HTTP 429"),
     ]
 

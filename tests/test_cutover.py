@@ -161,12 +161,12 @@ def test_timeouts_are_suggested_from_what_was_measured() -> None:
     assert told("timeouts", text=(timed(40, 60, 90), says(TEXT))) == [], "no times of the candidate"
     text, stop = (timed(40, 60, 90), timed(1900, 2000, 2050)), (timed(250, 300), timed(700, 4900))
     assert told("timeouts", text=text, stop=stop) == [
-        "the first event took 1.9 s at most (text), 0.2 s on the baseline; the longest silence was 4.2 s. Seen in 2 "
-        "streams, so first_event 6 s and idle 13 s or more"
+        "the first event took 1.9 s at most (text), 0.2 s on the baseline; the longest silence was 4.2 s. Seen in "
+        "the first stream of 2 shapes, so first_event 6 s and idle 13 s or more"
     ]
     assert told("timeouts", text=(says(TEXT), timed(40, 90))) == [
         "the first event took less than 0.1 s at most, that of the baseline is not known; the longest silence was "
-        "less than 0.1 s. Seen in 1 stream, so first_event 5 s and idle 5 s or more"
+        "less than 0.1 s. Seen in the first stream of 1 shape, so first_event 5 s and idle 5 s or more"
     ]
 
 

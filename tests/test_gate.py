@@ -487,7 +487,8 @@ def test_an_empty_baseline_is_no_norm(folder: Path, body: bytes, bare: bool) -> 
     if bare:
         path.with_suffix(".json").unlink()
     configure(folder, "http://127.0.0.1:9/v1")
-    problem = "harness: fixtures/vllm/text.sse: is empty; record it again with `harness record vllm --shape text --replace`"
+    remedy = "record it again with `harness record vllm --shape text --replace`"
+    problem = f"harness: fixtures/vllm/text.sse: is empty; {remedy}"
     assert gate().failed(2) == problem
     assert gate("--allow-stale").failed(2) == problem
 
@@ -801,7 +802,8 @@ def test_expired_and_stale_acceptances_fail(folder: Path) -> None:
     with Replay(VLLM) as server:
         configure(folder, server.base_url, accept=[stale])
         text = gate(shape=None).out
-    told = "acceptances that fail this gate:\n  stale tool.id-missing (all shapes): it no longer occurs; remove it\n"
+    told = ("acceptances that fail this gate:\n  stale tool.id-missing (all shapes): "
+            "providers.yaml: providers.cand.accept[0]: it no longer occurs; delete it\n")  # fmt: skip
     assert f"\n{told}" in text
 
 
@@ -821,10 +823,10 @@ def test_the_owner_is_told_wherever_an_acceptance_is(folder: Path) -> None:
     told = [
         "  NEGOTIABLE usage.position (accepted, owner Ann: tokens are counted locally)",
         f"  ACCEPTED FATAL end.marker-after-error in error until {TODAY}, owner Bob: we stop at the error",
-        "  expired error.code-type (all shapes; owner Cy): its date has passed; decide anew",
-        "  stale tool.id-missing (all shapes, against vllm; owner Dee): it no longer occurs; remove it",
+        "  expired error.code-type (all shapes; owner Cy): providers.yaml: providers.cand.accept[",
+        "  stale tool.id-missing (all shapes, against vllm; owner Dee): providers.yaml: providers.cand.accept[",
     ]
-    assert [line for line in told if line not in done.out.splitlines()] == []
+    assert [line for line in told if f"\n{line}" not in done.out] == []
     found = json.loads((folder / "out" / "r.json").read_bytes())
     assert {(use["rule"], use["owner"], use["baseline"]) for use in found["acceptances"]} == {
         ("usage.position", "Ann", None), ("end.marker-after-error", "Bob", None), ("error.code-type", "Cy", None),
@@ -915,8 +917,9 @@ def test_a_report_becomes_acceptances(folder: Path) -> None:
         configure(folder, server.base_url)
         assert gate("--report", "report.json", shape=None).code == 1
         line = harness("accept", "report.json", "--reason", "x").failed(2)
-        assert "end.marker-after-error: a fatal finding is accepted for a time only" in line
-        done = harness("accept", "report.json", "--reason", "read: by all", "--until", TODAY)
+        assert line.startswith("harness: end.marker-after-error: fatal, so accepted by name only; give --rule end.ma")
+        every = [part for rule in ("usage.*", "error.*", "end.marker-after-error") for part in ("--rule", rule)]
+        done = harness("accept", "report.json", *every, "--reason", "read: by all", "--until", TODAY)
         assert (done.code, done.err) == (0, "")
         entries = yaml.safe_load(done.out)["providers"]["cand"]["accept"]
         text = (folder / "providers.yaml").read_text("utf-8") + done.out.partition("cand:\n")[2]

@@ -104,7 +104,7 @@ def test_an_entry_that_is_bound_counts_against_its_baseline_only() -> None:
     assert against([free, bound], "old") == [free, bound]
     assert against([free, bound], "other") == [free]
     assert judge([shape()], against([bound], "old"), TODAY)[1] == [
-        AcceptanceUse(rule="usage.position", shape=None, state="expired", baseline="old")
+        AcceptanceUse(rule="usage.position", shape=None, state="expired", baseline="old", until=str(YESTERDAY))
     ]
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import FIXTURES
 
-from harness.findings import AcceptanceUse, Evidence, Finding, Outcome, Report, Severity, ShapeResult
+from harness.findings import AcceptanceUse, Accepted, Evidence, Finding, Outcome, Report, Severity, ShapeResult
 from harness.reports.junit import gate_junit
 
 BASELINES = ("vllm", "llamacpp")
@@ -79,7 +79,7 @@ def test_each_outcome_is_the_state_that_tools_know() -> None:
         "text": [], "stop": [("system-out", None)],
         "tool-call": [("failure", "end.marker-missing, usage.position")],
         "error": [("error", "not measured: HTTP 429")], "logprobs": [("skipped", "not offered")],
-        "acceptances": [("failure", "stale: usage.* (all shapes)")],
+        "acceptances": [("failure", "stale usage.* (all shapes): it no longer occurs; delete it")],
     }  # fmt: skip
     suite = ET.fromstring(text).find("testsuite")
     assert suite is not None
@@ -125,3 +125,20 @@ def test_the_schema_minds(old: str, new: str) -> None:
     assert old in made
     broken = made.replace(old, new).replace("</failure>", "</oops>" if "oops" in new else "</failure>")
     assert problems(broken) != []
+
+
+def test_the_message_names_what_fails_alone_and_times_stand_where_they_are_known() -> None:
+    shape = ShapeResult(shape="text", outcome=Outcome.DIFFERS, takes=1, findings=[
+        finding(rule="end.marker-missing"), finding(rule="sse.comments", severity=Severity.COSMETIC),
+        finding(rule="usage.position", accepted=Accepted(reason="counted locally")),
+    ])  # fmt: skip
+    other = ShapeResult(shape="stop", outcome=Outcome.CONFORMS, takes=1)
+    made = gate_junit(report(shape, other), seconds={"text": 1.25})
+    assert problems(made) == []
+    assert children(made)["text"] == [("failure", "end.marker-missing")]
+    times = {case.attrib["name"]: case.get("time") for case in ET.fromstring(made).iter("testcase")}
+    assert times == {"text": "1.250", "stop": None}
+    assert report(shape).failing(shape) == ["end.marker-missing"]
+    assert Report(baseline="a", candidate="b", outcome=Outcome.DIFFERS, fail_on=Severity.COSMETIC).failing(shape) == [
+        "end.marker-missing", "sse.comments",
+    ]  # fmt: skip

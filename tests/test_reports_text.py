@@ -16,6 +16,7 @@ from harness.message import Call, Choice, Failure, Message, TokenCounts
 from harness.recording import Read, Recording
 from harness.reduce import events_of
 from harness.reports.markdown import code, escape
+from harness.reports.markdown import gate_markdown
 from harness.reports.text import (
     HEAD,
     LONGEST,
@@ -182,8 +183,8 @@ def test_gate_text() -> None:
         "refusal: skipped (not offered)",
         "",
         "acceptances that fail this gate:",
-        "  stale finish.* (all shapes): it no longer occurs; remove it",
-        "  expired usage.zero (text): its date has passed; decide anew",
+        "  stale finish.* (all shapes): it no longer occurs; delete it",
+        "  expired usage.zero (text): its date has passed; give a later until, or delete it",
         "",
         "not covered by this gate:",
         "  shape stop: not measured (HTTP 401)",
@@ -340,3 +341,12 @@ def test_bytes_lines_lose_nothing(body: bytes) -> None:
     lines = [line[10:] for line in bytes_lines(body)]
     assert "".join(lines).encode().decode("unicode_escape").encode("latin-1") == body
     assert all(line.isascii() and line.isprintable() for line in lines)
+
+
+def test_what_is_shared_is_no_part_of_the_list_above_it_in_markdown() -> None:
+    found = Finding(rule="sse.comments", severity=Severity.COSMETIC, path="wire.x", baseline=0, candidate=1,
+                    message="m", remedy="r", evidence=[])  # fmt: skip
+    shape = ShapeResult(shape="text", outcome=Outcome.CONFORMS, takes=1, findings=[found], shared=["usage.zero"],
+                        remarks=["it was slow"])  # fmt: skip
+    made = gate_markdown(Report(baseline="a", candidate="b", outcome=Outcome.CONFORMS, shapes=[shape]))
+    assert "  → r\n\nShared with the baseline, so not counted: `usage.zero`\n\nRemark: it was slow\n" in made

@@ -40,7 +40,8 @@ CHOICE = ("choice", "text", "reasoning", "refusal", "tool_calls", "finish_reason
 FINDING = ("rule", "severity", "accepted", "path", "baseline", "candidate", "message", "remedy", "evidence", "breaks",
            "dropped_from")  # fmt: skip
 EVIDENCE = ("side", "take", "at", "length")
-REPORT = ("format", "baseline", "candidate", "outcome", "shapes", "acceptances", "not_covered", "cutover")
+REPORT = ("format", "baseline", "candidate", "outcome", "shapes", "acceptances", "not_covered", "cutover",
+          "fail_on")  # fmt: skip
 SHAPE = ("shape", "outcome", "reason", "takes", "findings", "shared", "remarks", "clients")
 CLIENT = ("name", "version", "baseline", "candidate", "quirks", "says")
 SIDECAR = ("format", "provenance", "dialect", "shape", "request", "status", "headers", "decoded_from", "reads", "end",

@@ -112,7 +112,10 @@ def test_a_cutover(project: Path) -> None:
 
     # The team can live with the negotiable one, for now. A fatal one is accepted only on purpose and for a time.
     accept = ("accept", "report.json", "--reason", "our accumulator keeps the first id", "--write")
-    assert "a fatal finding is accepted for a time only" in harness(*accept).failed(2)
+    assert "end.marker-missing: fatal, so accepted by name only" in harness(*accept).failed(2)
+    assert "end.marker-missing: fatal" in harness(*accept, "--rule", "*").failed(2)
+    named = harness(*accept, "--rule", "end.marker-missing").failed(2)
+    assert "a fatal finding is accepted for a time only" in named
     assert harness(*accept, "--rule", "tool.id-on-continuation", "--until", TOMORROW).code == 0
     second = gate(streams(COSMETIC, NEGOTIABLE, FATAL))
     assert second.failed(1).startswith("harness: old -> new: stop differs (end.marker-missing)")
@@ -140,7 +143,12 @@ def test_a_cutover(project: Path) -> None:
     line = fifth.failed(1)
     assert "tool-call differs (tool.id-on-continuation); acceptance of tool.id-on-continuation is expired" in line
     assert states(fifth) == [("tool.id-on-continuation", "expired")]
-    assert "expired tool.id-on-continuation (tool-call): its date has passed; decide anew" in text_of("text")
+    (found,) = fifth.one["shapes"][1]["findings"]
+    assert found["message"].endswith(f" (acceptance expired, its last day was {YESTERDAY})")
+    place = "providers.yaml: providers.new.accept[0]"
+    assert fifth.one["acceptances"][0]["place"] == place
+    told = f"expired tool.id-on-continuation (tool-call): {place}: its last day was {YESTERDAY}; give a later until, or"
+    assert told in text_of("text")
 
 
 def gate_one(shape: str) -> Done:
@@ -157,7 +165,8 @@ def text_of(shape: str) -> str:
 
 def test_a_fatal_finding_that_is_accepted_heads_the_report_until_its_day(project: Path) -> None:
     gate(streams(FATAL))
-    assert harness("accept", "report.json", "--reason", "ends at the reason", "--until", TODAY, "--write").code == 0
+    accept = ("accept", "report.json", "--rule", "end.marker-missing", "--reason", "ends at the reason", "--write")
+    assert harness(*accept, "--until", TODAY).code == 0
     done = gate(streams(FATAL))
     assert (done.code, findings(done)) == (0, [("stop", "end.marker-missing", "fatal", True)])
     with Scripted(*(answer({**OLD, **FATAL}[shape]) for shape in CANONICAL)) as server:
@@ -261,4 +270,4 @@ def test_the_entries_in_the_docs_are_valid_and_every_key_is_explained(project: P
     accept = load_project(Path("providers.yaml"), project).provider("candidate").accept
     assert [entry.rule for entry in accept] == ["usage.position", "tool.*", "end.marker-missing"]
     explained = re.findall(r"^\| `([a-z]+)` \|", POLICY, re.MULTILINE)
-    assert sorted(explained) == sorted(field.name for field in fields(Acceptance))
+    assert sorted(explained) == sorted(field.name for field in fields(Acceptance) if field.name != "place")

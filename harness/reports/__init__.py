@@ -36,7 +36,12 @@ def _markdown(report: Report, shapes: Shapes) -> str:
 def _junit(report: Report, shapes: Shapes) -> str:
     from harness.reports.junit import gate_junit
 
-    return gate_junit(report, _bodies(shapes))
+    ends = {
+        shape: [side.recording.reads[-1].microseconds for (of, _), side in sides.items()
+                if of == "candidate" and side.recording.reads]
+        for shape, sides in shapes.items()
+    }  # fmt: skip
+    return gate_junit(report, _bodies(shapes), {shape: sum(ended) / 1e6 for shape, ended in ends.items() if ended})
 
 
 def _html(report: Report, shapes: Shapes) -> str:

@@ -9,7 +9,7 @@ from harness.cutover import Side, Sides
 from harness.findings import ClientRun, Evidence, Finding, Outcome, Report, Severity, ShapeResult
 from harness.jsontext import as_text
 from harness.reports.html import Filter, Markup, Node, Option, badge, facts, filter_bar, page, prose, table, tag
-from harness.reports.text import acceptance_line, client_text, dropped_text, quirks_failed, terms
+from harness.reports.text import acceptance_remedy, client_text, dropped_text, quirks_failed, terms
 from harness.reports.timeline import timeline
 from harness.structure import signature
 
@@ -76,8 +76,7 @@ def _overview(report: Report) -> Markup:
             "tr", tag("th", tag("a", result.shape, href=f"#shape-{result.shape}"), scope="row"),
             tag("td", badge(SAYS[result.outcome], result.outcome)),
             [tag("td", str(number) if number else "–", class_="number") for number in numbers],
-            tag("td", result.reason or ", ".join(finding.rule for finding in result.findings
-                                                 if finding.severity is not Severity.COSMETIC)),
+            tag("td", result.reason or ", ".join(report.failing(result))),
         ))  # fmt: skip
     return table(head, rows, caption="Shapes")
 
@@ -89,7 +88,7 @@ def _acceptances(report: Report) -> Node:
         tag("tr", tag("td", tag("code", use.rule)), tag("td", use.shape or "all shapes"),
             tag("td", use.baseline or "all"), tag("td", use.owner or "–"),
             tag("td", badge(use.state, "" if use.state == "used" else "fatal")),
-            tag("td", "" if use.state == "used" else acceptance_line(use).rpartition(": ")[2]))
+            tag("td", "" if use.state == "used" else acceptance_remedy(use)))
         for use in report.acceptances
     ]  # fmt: skip
     head = ["rule", "shape", "against", "owner", "state", "what to do"]

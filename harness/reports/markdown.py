@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from harness.findings import Finding, Outcome, Report, Severity, ShapeResult
 from harness.reports.text import (
+    acceptance_remedy,
     accepted_text,
     client_text,
     dropped_text,
@@ -64,7 +65,8 @@ def gate_markdown(report: Report, bodies: Mapping[str, Bodies] | None = None) ->
     wrong = [use for use in report.acceptances if use.state != "used"]
     if wrong:
         lines += ["", "## Acceptances that fail this gate", ""]
-        lines += [f"- {use.state}: {code(use.rule)} ({escape(scope(use))})" for use in wrong]
+        lines += [f"- {use.state}: {code(use.rule)} ({escape(scope(use))}): {escape(acceptance_remedy(use))}"
+                  for use in wrong]  # fmt: skip
     if report.cutover:
         lines += ["", "## At the cutover", "", *(f"- {_topic(text)}" for text in report.cutover)]
     if report.not_covered:
@@ -93,8 +95,10 @@ def _shape(result: ShapeResult, bodies: Bodies | None) -> Iterator[str]:
         yield f"- client {escape(client_text(run))}"
         yield from (f"  - {escape(line)}" for line in [*run.says, *quirks_failed(run)])
     if result.shared:
+        yield ""
         yield f"Shared with the baseline, so not counted: {', '.join(map(code, result.shared))}"
     for remark in result.remarks:
+        yield ""
         yield f"Remark: {escape(remark)}"
 
 

@@ -137,8 +137,14 @@ def closing_lines(report: Report) -> Iterator[str]:
 
 def acceptance_line(use: AcceptanceUse) -> str:
     """What is wrong with an acceptance that is stale or expired."""
-    why = "its date has passed; decide anew" if use.state == "expired" else "it no longer occurs; remove it"
-    return f"{use.state} {one_line(use.rule)} ({one_line(scope(use))}): {why}"
+    return f"{use.state} {one_line(use.rule)} ({one_line(scope(use))}): {one_line(acceptance_remedy(use))}"
+
+
+def acceptance_remedy(use: AcceptanceUse) -> str:
+    """Where an acceptance that is stale or expired stands, what is wrong with it, and what to do."""
+    last = f"its last day was {use.until}" if use.until else "its date has passed"
+    why = f"{last}; give a later until, or delete it" if use.state == "expired" else "it no longer occurs; delete it"
+    return f"{use.place}: {why}" if use.place else why
 
 
 def scope(use: AcceptanceUse) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,8 @@ def acceptances(
 ) -> list[dict[str, Any]]:  # fmt: skip
     """One entry a rule and shape for the findings that fail the report, those of `rules` only if given.
 
+    A rule may be a pattern, such as `usage.*`, but a fatal finding must be named in full.
+
     An entry for a rule that fails in every measured shape names no shape. `bound`: it counts against the report's
     baseline only; else against any, as it is the candidate's deviation that is tolerated. Raises UsageError: nothing to
     accept, an unknown rule, a fatal finding without `until`, a reason or owner that is empty or no text.
@@ -69,9 +72,14 @@ def acceptances(
     ]
     known = dict.fromkeys(finding.rule for _, finding in failing)
     for rule in rules:
-        if rule not in known:
+        if not any(fnmatchcase(code, rule) for code in known):
             raise UsageError(f"--rule {rule}: not among the failing findings; there are {', '.join(known) or 'none'}")
-    chosen = [rule for rule in known if not rules or rule in rules]
+    chosen = [code for code in known if not rules or any(fnmatchcase(code, rule) for rule in rules)]
+    worst = {finding.rule for _, finding in failing if finding.severity is Severity.FATAL}
+    swept = [code for code in chosen if code in worst and code not in rules]
+    if swept:
+        each = " ".join(f"--rule {code}" for code in swept)
+        raise UsageError(f"{', '.join(swept)}: fatal, so accepted by name only; give {each}, with a reason of its own")
     if not chosen:
         raise UsageError("the report has no finding that needs an acceptance")
     measured = {result.shape for result in report.shapes if result.outcome in (Outcome.CONFORMS, Outcome.DIFFERS)}

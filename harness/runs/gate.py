@@ -106,7 +106,7 @@ def gate(
             result.outcome = judged
         results.append(result)
     sides = {shape: held.sides for shape, held in bodies.items()}
-    report = conclude(project, baseline, candidate, results, sides, today=day, parity=parity)
+    report = conclude(project, baseline, candidate, results, sides, today=day, parity=parity, fail_on=fail_on)
     return Gated(report=report, bodies=bodies)
 
 
@@ -142,7 +142,7 @@ def plan(
 
 def conclude(
     project: Project, baseline: str, candidate: str, results: Sequence[ShapeResult], sides: Mapping[str, Sides], *,
-    today: date | None = None, parity: bool = False,
+    today: date | None = None, parity: bool = False, fail_on: Severity = Severity.NEGOTIABLE,
 ) -> Report:  # fmt: skip
     """The report that the shapes' results add up to. An acceptance about what was not looked at is not stale.
 
@@ -158,6 +158,7 @@ def conclude(
     return Report(
         baseline=baseline, candidate=candidate, outcome=outcome, shapes=list(results), acceptances=uses,
         not_covered=[*_damaged(sides), *_not_covered(project, baseline, results)], cutover=cutover(results, sides),
+        fail_on=fail_on,
     )  # fmt: skip
 
 
@@ -312,6 +313,7 @@ def summary(gated: Gated, fail_on: Severity) -> str:
         if use.state != "used":
             owner = f" (owner {use.owner})" if use.owner else ""
             parts.append(f"acceptance of {use.rule} is {use.state}{owner}")
+    parts = list(dict.fromkeys(parts))  # several entries of one rule are one thing to know
     wrong = [result.shape for result in report.shapes if result.outcome in (Outcome.DIFFERS, Outcome.NOT_MEASURED)]
     paths = [path for shape in wrong if shape in gated.bodies for path in gated.bodies[shape].paths]
     kept = f"; bytes in {', '.join(map(str, paths))}" if paths else ""

@@ -222,7 +222,7 @@ def _sample(baseline: str, *, calls: bool) -> str:
 
 
 def _entries(folder: Path, file: Written) -> Collection[str] | None:
-    """The names in a providers.yaml that was there before; null if it was not, or cannot be read, which it then says."""
+    """The names in a providers.yaml that was there before; null if it was not, or cannot be read: then it says so."""
     if file.state != "kept":
         return None
     try:
