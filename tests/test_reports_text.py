@@ -15,8 +15,7 @@ from harness.findings import AcceptanceUse, Accepted, Evidence, Finding, Outcome
 from harness.message import Call, Choice, Failure, Message, TokenCounts
 from harness.recording import Read, Recording
 from harness.reduce import events_of
-from harness.reports.markdown import code, escape
-from harness.reports.markdown import gate_markdown
+from harness.reports.markdown import code, escape, gate_markdown
 from harness.reports.text import (
     HEAD,
     LONGEST,
