@@ -141,3 +141,28 @@ def test_an_error_that_is_no_text_is_shown_as_json() -> None:
         error = judged(event({"error": value}, "chat"), "chat")[0].message.error
         assert error is not None
         assert error.message == shown
+
+
+WELL: list[dict[str, Any]] = [
+    {"code": 0, "message": "success"}, {"code": 200, "message": "y", "status": "OK"}, {"code": "0", "message": "x"},
+    {"type": "ping", "message": "still here"}, {"status": "success", "message": "x", "code": None},
+]  # fmt: skip
+ILL: list[dict[str, Any]] = [
+    {"code": 0, "message": "x", "type": "server_error"}, {"code": 500, "message": "x"}, {"code": [0], "message": "x"},
+    {"status": "error", "message": "x"}, {"code": 2000, "message": "x"}, {"code": "", "status": 503, "message": "x"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", BUILT_IN)
+def test_an_envelope_that_says_all_is_well_is_no_error(dialect: str) -> None:
+    answer = clean_stream(dialect, {"text": "Hello."})
+    plain = judged(answer, dialect)[0].message
+    for payload in WELL:
+        message = judged(event(payload, dialect) + answer, dialect)[0].message
+        assert (message.error, message.text, message.terminal) == (None, plain.text, plain.terminal)
+    for payload in ILL:
+        if dialect in ("responses", "anthropic", "cohere") and "type" in payload:
+            continue  # a type is the name of an event there
+        failure = judged(event(payload, dialect) + answer, dialect)[0].message.error
+        assert failure is not None
+        assert failure.message == "x"

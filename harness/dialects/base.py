@@ -85,6 +85,10 @@ def error_event(payload: Any, sse: ServerSentEvent) -> Error:
     return Error(_filled(error.get("type")), _filled(error.get("code")), message, sse.at, sse.length)
 
 
+# What a code, type or status beside a message may say that tells no failure: of envelopes and signs of life.
+_ALL_IS_WELL = frozenset({"0", "200", "ok", "success", "ping", "heartbeat", "keepalive", "keep-alive", "keep_alive"})
+
+
 def looks_like_error(payload: dict[Any, Any]) -> bool:
     """A payload without any content that reports a failure: `error`, or a message with a code, type or status."""
     if payload.get("error"):
@@ -92,7 +96,8 @@ def looks_like_error(payload: dict[Any, Any]) -> bool:
     if payload.get("object") == "error" or payload.get("type") == "error":
         return True
     if isinstance(payload.get("message"), str):
-        return any(_filled(payload.get(key)) is not None for key in ("code", "type", "status", "status_code"))
+        told = (_filled(payload.get(key)) for key in ("code", "type", "status", "status_code"))
+        return any(as_text(value).strip('"').lower() not in _ALL_IS_WELL for value in told if value is not None)
     return bool(payload.get("detail")) and len(payload) <= 3
 
 
