@@ -233,3 +233,15 @@ def _piece(terminal: int) -> bytes:
         return os.read(terminal, 65536)
     except OSError:  # Linux says so when the other end is closed
         return b""
+
+
+@pytest.mark.parametrize("limit", [10, 20, 30])
+def test_where_there_is_room_for_few_processes_these_do_it(lots: Path, limit: int) -> None:
+    """Too few files may be open for as many pipes."""
+    limited = ["sh", "-c", 'ulimit -n "$0"; exec "$@"', str(limit), *COMMAND, "lint", "lots", "--jobs", "24"]
+    done = subprocess.run(limited, capture_output=True, text=True, timeout=60, check=False)
+    if limit == 10:
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "no process can be started: Too many open files; --jobs 1 works in this one alone" in done.stderr
+    else:
+        assert (done.returncode, done.stdout, done.stderr) == harness("lint", "lots", "--jobs", "1")

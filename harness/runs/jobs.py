@@ -48,7 +48,7 @@ def in_order(
     to do. `work` and the items are pickled; what `here` is true of is done in this process. What `work` raises is
     raised when its turn comes. Close the iterator (contextlib.closing) to end the processes at once.
 
-    Raises UsageError when a process dies, e.g. killed for want of memory.
+    Raises UsageError when a process dies, e.g. killed for want of memory, or when none can be started.
     """
     rest = iter(items)
     count = processors() if jobs is None else jobs
@@ -164,9 +164,21 @@ class _Crew(Generic[T, R]):
         return UsageError(f"a worker process {how} {what}; is memory short? --jobs 1 works in one process")
 
     def _grow(self) -> bool:
-        """Start one more process, if there may be one."""
+        """Start one more process, if there may be one. Where the system has room for no more, those there are do it."""
         if len(self.processes) >= self.count:
             return False
+        try:
+            self._start()
+        except OSError as exc:
+            if not self.processes:
+                why = exc.strerror or exc
+                raise UsageError(f"no process can be started: {why}; --jobs 1 works in this one alone") from exc
+            self.count = len(self.processes)
+            return False
+        return True
+
+    def _start(self) -> None:
+        """One more process, which waits for work."""
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(self.work, theirs), daemon=True)
@@ -186,7 +198,6 @@ class _Crew(Generic[T, R]):
         theirs.close()  # else its end would not show
         self.owner[ours] = process
         self.idle.append(ours)
-        return True
 
     def _end(self) -> None:
         for connection in self.owner:
