@@ -622,6 +622,14 @@ def test_a_bug_is_exit_4_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         harness("show", TEXT)
 
 
+def test_want_of_memory_is_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("harness.cli.lint.tell_each", full)
+    assert "not enough memory" in harness("lint", "x.sse").failed(2)
+
+
 def test_a_broken_pipe_that_is_not_ours_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe to somebody else must not pass for success."""
 

@@ -154,6 +154,8 @@ def run(arguments: list[str]) -> int:
         if isinstance(problem, BrokenPipeError):
             return Exit.CONFORMS
         return _fail(f"standard output cannot be written: {problem.strerror}; check the disk or device", Exit.USAGE)
+    except MemoryError:
+        return _fail("there is not enough memory; give less at once, or --jobs 1 where there is one", Exit.USAGE)
     except Exception as exc:
         return _bug(exc)
 
