@@ -86,7 +86,7 @@ AFTER = [
     Act("harness doctor --live", 0,
         ("ok      config: providers.yaml: 2 providers, valid", "ok      answer: a stream of", "nothing to mend")),
     Act("harness check accumulator:accumulate", 1,
-        ("ACCEPTED AN ERROR", "$ harness check accumulator:accumulate --case ")),
+        ("in short:", "cases fail only when cut", "$ harness check accumulator:accumulate --case ")),
     Act("harness init --list", 0, ("groq ", "GROQ_API_KEY")),
     Act("harness gate vllm groq", 2, ("no provider 'groq'",)),
     Act("python -m pytest -q", 0, ("2 passed",)),
