@@ -27,7 +27,9 @@ from vendors import (
 )  # fmt: skip
 
 from harness.compare import compare
+from harness.recording import Recording
 from harness.reduce import reduce
+from harness.structure import read
 
 HEAD = {"model": "m-1", "created_at": "2024-01-01T00:00:00Z"}
 COUNTS = {"total_duration": 5, "load_duration": 1, "prompt_eval_count": 9, "eval_count": 4}
@@ -239,3 +241,14 @@ def test_facts_of_a_documented_stream() -> None:
         "usage.details.total_duration = true", "usage.position.done = true", "usage.present = true",
         "usage.repeated = false", "usage.zero = false",
     ]  # fmt: skip
+
+
+def test_an_end_that_tells_when_the_answer_began_is_no_second_answer() -> None:
+    began, later = "2024-01-01T00:00:00.1Z", "2024-01-01T00:00:00.2Z"
+    parts = [{**line("a"), "created_at": began}, {**line("b"), "created_at": later}]
+
+    def restarted(*more: dict[str, Any]) -> bool:
+        return "stream.restarted" in read(Recording(body=ndjson([*parts, *more]), end="eof"), "ollama").structure.notes
+
+    assert not restarted({**DONE, "created_at": began})
+    assert restarted(parts[0], {**DONE, "created_at": later})

@@ -49,7 +49,8 @@ class OllamaFacts(CountedFacts):
         elif created != self.opened:
             self.moved_on = self.opened is not None
             self.opened = self.opened or created
-        elif self.moved_on:  # time runs on, and says so to the nanosecond
+        elif self.moved_on and any(type(event) in (Text, ToolCall, Reasoning) for event in events):
+            # Time runs on, and says so to the nanosecond. An end without content may tell when the answer began.
             self.note("stream.restarted", sse.at, sse.length, f"created_at is {as_text(created)[:60]} again")
         message = payload.get("message")
         if type(message) is dict:
