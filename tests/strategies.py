@@ -22,7 +22,7 @@ from harness.recording import Read, Recording
 # Derandomized, so that a run says the same everywhere; `HYPOTHESIS_PROFILE=search` looks further, and at random.
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 settings.register_profile(
-    "stable", derandomize=True, database=None, deadline=None, max_examples=300, suppress_health_check=_QUIET
+    "stable", derandomize=True, database=None, deadline=None, max_examples=180, suppress_health_check=_QUIET
 )
 settings.register_profile("search", deadline=None, max_examples=5000, suppress_health_check=_QUIET)
 PROFILE = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "stable"))
