@@ -67,6 +67,13 @@ def test_another_answer_of_gemini_in_the_same_stream() -> None:
     assert "stream.restarted" in rules(first.replace(b'"finishReason": "STOP"', b'"x": 1') + second, "gemini")
 
 
+def test_a_relay_may_name_and_count_each_chunk_of_gemini_by_itself() -> None:
+    counts = ((5, "a"), (3, "b"), (4, "c"), (2, "d"))
+    parts = [gemini(("ha", count), responseId=name) for count, name in counts]
+    body = b"".join(part.replace(b'"finishReason": "STOP"', b'"x": 1') for part in parts[:-1]) + parts[-1]
+    assert "stream.restarted" not in rules(body, "gemini")
+
+
 def lines(*times: Any) -> bytes:
     """One line each of a text that stays the same and its time; the last is done."""
     payloads: list[dict[str, Any]] = [

@@ -44,6 +44,7 @@ class GeminiFacts(CountedFacts):
         self.forms: set[str] = set()
         self.usage_last = False  # whether the chunk read last has counts
         self.opening: tuple[bytes, Any] | None = None  # the first chunk, and its responseId
+        self.held = 0  # chunks under that id
         self.output = 0  # candidatesTokenCount so far, a running total
 
     def whole_call(self, fragment: ToolCall) -> None:
@@ -78,14 +79,17 @@ class GeminiFacts(CountedFacts):
     def _restart(self, payload: dict[str, Any], usage: dict[Any, Any], sse: ServerSentEvent) -> None:
         """A running total that falls, on the first chunk come again or under another responseId: a second answer.
 
-        It alone proves nothing: a relay may count each chunk by itself.
+        It alone proves nothing: a relay may count each chunk by itself, and name each by an id of its own. So an id
+        tells only if the first one had held over several chunks.
         """
         if self.opening is None:
             self.opening = sse.data, payload.get("responseId")
+        same = payload.get("responseId") == self.opening[1]
+        self.held += same
         output = usage.get("candidatesTokenCount")
         if type(output) is not int or output < 0:
             return
-        if output < self.output and (sse.data == self.opening[0] or payload.get("responseId") != self.opening[1]):
+        if output < self.output and (sse.data == self.opening[0] or not (same or self.held < 2)):
             shown = f"candidatesTokenCount falls from {self.output} to {output}" if self.output < 10**9 else ""
             self.note("stream.restarted", sse.at, sse.length, shown)
         self.output = output
