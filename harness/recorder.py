@@ -182,8 +182,8 @@ def _told(recording: Recording) -> str:
     """What came, and when, in a line."""
     reads = recording.reads
     first, last = (f"{read.microseconds / 1e6:.3f} s" for read in (reads[0], reads[-1])) if reads else ("-", "-")
-    size, count = len(recording.body), len(reads)
-    return f"HTTP {recording.status}, {size} bytes in {count} reads, first {first}, last {last}, end {recording.end}"
+    size, counted = len(recording.body), f"{len(reads)} read{'' if len(reads) == 1 else 's'}"
+    return f"HTTP {recording.status}, {size} bytes in {counted}, first {first}, last {last}, end {recording.end}"
 
 
 class _Attempt:

@@ -629,7 +629,7 @@ def test_contested_cases_come_last_and_say_how_to_keep_them_and_known_ones_count
     known = KnownFailure(case=contested, reason="as the standard says", outcome=CaseOutcome.ACCEPTED_ERROR)
     target = CallableTarget(careless, claims=Claims(known_failures=(known,)))
     report = check(target, cases=[contested], cuts=["whole"])
-    assert check_text(report).splitlines()[0].endswith("careless: CONFORMS (1 known; 1 runs)")
+    assert check_text(report).splitlines()[0].endswith("careless: CONFORMS (1 known; 1 run)")
     assert report.counts == {"accepted-error": 1}
 
 

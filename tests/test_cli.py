@@ -312,7 +312,7 @@ def test_lint_text() -> None:
         "    -> have the server send it, or stop at the finish reason",
         done.out.splitlines()[4],
     ]
-    assert re.match(r'    candidate at byte \d+: data: \{"', done.out.splitlines()[4])
+    assert re.match(r'    at byte \d+: data: \{"', done.out.splitlines()[4])
     assert done.out.splitlines()[-4:-1] == [
         f"{TEXT} (chat, by sidecar)", "  no findings", f"{CALL} (chat, by sidecar)",
     ]  # fmt: skip

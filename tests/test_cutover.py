@@ -16,6 +16,7 @@ from harness.cutover import Side, cutover
 from harness.findings import Finding, Outcome, Severity, ShapeResult
 from harness.recording import Read, Recording
 from harness.reports.markdown import gate_markdown
+from harness.reports.once import cutover_once
 from harness.reports.text import gate_text
 from harness.runs.accepting import load_report
 from harness.shapes import SHAPES
@@ -229,7 +230,7 @@ def test_every_form_of_the_report_has_it(tmp_path: Path, monkeypatch: pytest.Mon
     assert topics == ["retry wrapper", "usage", "usage", "not exercised"]
     assert done.out == f"{gate_text(report, bodies())}\n"
     section = done.out.partition("\nat the cutover:\n")[2].partition("\n\n")[0]
-    assert section.splitlines() == [f"  {sentence}" for sentence in report.cutover]
+    assert section.splitlines() == [f"  {sentence}" for sentence in cutover_once(report)]
     assert done.out.index("\nat the cutover:\n") < done.out.index("\nnot covered by this gate:\n")
     written = paths[1].read_text("utf-8")
     assert written == gate_markdown(report, bodies())

@@ -111,7 +111,7 @@ def test_a_candidate_that_differs_is_exit_1_and_its_bytes_are_named(folder: Path
         configure(folder, server.base_url)
         done = gate("--json", shape=None)
     line = done.failed(1)
-    assert line.startswith("harness: vllm -> cand: text, tool-call differs (end.marker-missing, usage.position); ")
+    assert line.startswith("harness: vllm -> cand: text, tool-call differ (end.marker-missing, usage.position); ")
     assert done.one["outcome"] == "differs"
     assert rules(done.one)["stop"] == ["end.marker-missing", "stop.text-included", "usage.position"]
     paths = named_in(line)
@@ -286,11 +286,22 @@ def gate_again(folder: Path, script: Answer, timeouts: dict[str, float]) -> Done
 def test_a_wrong_port(folder: Path) -> None:
     port = closed_port()
     configure(folder, f"http://127.0.0.1:{port}/v1")
-    line = gate(shape=None).failed(3)
-    assert line == (
-        f"harness: vllm -> cand: text, tool-call, stop, error not measured (cand: cannot connect to 127.0.0.1:{port} "
-        "(Connection refused): is the server running? check base_url)"
-    )
+    why = f"cand: cannot connect to 127.0.0.1:{port} (Connection refused): is the server running? check base_url"
+    done = gate("--report", "report.md", shape=None)
+    shapes = "text, tool-call, stop, error"
+    assert done.failed(3) == f"harness: vllm -> cand: {shapes} not measured ({why})"
+    assert all(result["reason"] == why for result in report(shape=None)["shapes"])
+    written = Path("report.md").read_text("utf-8")
+    assert written.count("cannot connect") == 1
+    assert "\nNot measured: text, tool-call, stop, error: cand: cannot connect to 127.0.0.1:" in written
+    text = harness("gate", "vllm", "cand").out
+    assert text.splitlines()[:3] == ["vllm -> cand: NOT-MEASURED", "", f"{shapes}: not measured ({why})"]
+    assert text.count("cannot connect") == 1
+    assert f"\n  shapes {shapes}: not measured\n" in text
+    assert f"\n  not exercised: {shapes}, " in text
+    recorded = harness("record", "cand")
+    assert recorded.failed(3).count("cannot connect") == 1
+    assert recorded.out == "".join(f"cand/{shape}: not recorded\n" for shape in shapes.split(", "))
 
 
 def test_an_unset_key_is_told_before_anything_is_sent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -554,7 +565,7 @@ def test_recorded_reads_the_candidate_from_fixtures_and_sends_nothing(folder: Pa
         configure(folder, server.base_url, auth="bearer", api_key_env="NOT_SET_ANYWHERE")
         done = gate("--recorded", "--json", shape=None)
         assert not server.journal
-    assert done.failed(1).startswith("harness: vllm -> cand: text, tool-call, stop differs (usage.position); ")
+    assert done.failed(1).startswith("harness: vllm -> cand: text, tool-call, stop differ (usage.position); ")
     assert named_in(done.err) == []
     assert not (folder / ".harness").exists()
     (folder / "providers.yaml").unlink()
@@ -625,7 +636,7 @@ def test_a_bad_take_never_replaces_a_good_fixture(folder: Path, name: str, repla
         done = harness("record", "cand", "--shape", "text", *replace)
     line = done.failed(3)
     assert line.startswith(f"harness: not recorded: cand/text: {reason} (bytes in .harness/failed/cand/text-")
-    assert done.out == f"cand/text: not recorded: {reason}\n"
+    assert done.out == "cand/text: not recorded\n"
     assert {path: path.read_bytes() for path in (folder / "fixtures" / "cand").iterdir()} == before
     (path,) = named_in(line)
     assert path.read_bytes() == kept
@@ -787,7 +798,7 @@ def test_expired_and_stale_acceptances_fail(folder: Path) -> None:
     yesterday = str(TODAY - timedelta(days=1))
     done, states = judged(folder, {**POSITION, "until": yesterday}, AFTER_ERROR, CODE_TYPE)
     assert states["usage.position"] == "expired"
-    assert "text, tool-call, stop differs (usage.position)" in done.failed(1)
+    assert "text, tool-call, stop differ (usage.position)" in done.failed(1)
     assert "acceptance of usage.position is expired" in done.err
     stale = {"rule": "tool.id-missing", "reason": "was so once"}
     done, states = judged(folder, stale, candidate="vllm")

@@ -152,7 +152,7 @@ def test_gate_text() -> None:
             AcceptanceUse(rule="finish.*", shape=None, state="stale"),
             AcceptanceUse(rule="usage.zero", shape="text", state="expired"),
         ],
-        not_covered=["shape stop: not measured (HTTP 401)"],
+        not_covered=["shape stop: not measured (HTTP 401\n)"],
     )  # fmt: skip
     text = gate_text(report, {"tool-call": {("baseline", 1): BODY}})
     assert text.splitlines() == [
@@ -186,8 +186,35 @@ def test_gate_text() -> None:
         "  expired usage.zero (text): its date has passed; give a later until, or delete it",
         "",
         "not covered by this gate:",
-        "  shape stop: not measured (HTTP 401)",
+        "  shape stop: not measured",
     ]
+
+
+def test_why_several_shapes_were_not_measured_is_said_once_and_what_else_is_known_of_them_stays() -> None:
+    lost = Outcome.NOT_MEASURED
+    report = Report(
+        baseline="old", candidate="new", outcome=lost,
+        shapes=[
+            ShapeResult(shape="text", outcome=lost, reason="no server"),
+            ShapeResult(shape="stop", outcome=lost, reason="HTTP 500"),
+            ShapeResult(shape="error", outcome=lost, reason="no server", remarks=["2 of 3 came"]),
+        ],
+        cutover=["not exercised: text (no server), stop (HTTP 500), error (no server), refusal. Keep a way back"],
+        not_covered=["shape text: not measured (no server)", "shape stop: not measured (HTTP 500)",
+                     "shape error: not measured (no server)", "wording"],
+    )  # fmt: skip
+    assert gate_text(report).splitlines() == [
+        "old -> new: NOT-MEASURED", "",
+        "text, error: not measured (no server)", "",
+        "stop: not measured (HTTP 500)", "",
+        "error: not measured", "  remark: 2 of 3 came", "",
+        "at the cutover:", "  not exercised: text, stop, error, refusal. Keep a way back", "",
+        "not covered by this gate:", "  shapes text, stop, error: not measured", "  wording",
+    ]  # fmt: skip
+    written = gate_markdown(report)
+    assert written.count("no server") == written.count("HTTP 500") == 1
+    assert "\n| text | ⚠️ not measured | 0 | 0 | 0 | 0 |\n| stop | ⚠️ not measured (HTTP 500) |" in written
+    assert "\n\nNot measured: text, error: no server\n" in written
 
 
 def test_a_gate_that_conforms_is_short() -> None:

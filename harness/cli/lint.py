@@ -63,7 +63,7 @@ def _lint(path: Path, *, dialect: str | None, fail_on: Severity, as_json: bool) 
     said = Said(_code(outcome), shown.loaded.warning)
     if as_json:
         return said.json({"file": str(path), "outcome": outcome, "findings": findings})
-    text = findings_text(findings, {("candidate", 1): shown.loaded.recording.body})
+    text = findings_text(findings, {("candidate", 1): shown.loaded.recording.body}, sided=False)
     return said.text(f"{path} ({shown.dialect}, by {shown.known_by})").report(text)
 
 
@@ -116,7 +116,7 @@ def _holds(found: Searched, *, masked: bool = False, fail_on: Severity, as_json:
         return said.json({"file": str(found.path), "outcome": outcome, "findings": found.findings})
     if not found.findings:
         return said.text(f"{found.path}: holds no key")
-    text = findings_text(found.findings, {("candidate", 1): found.masked})
+    text = findings_text(found.findings, {("candidate", 1): found.masked}, sided=False)
     return said.text(f"{found.path}{': masked' if masked else ''}").report(text)
 
 

@@ -134,7 +134,7 @@ _PAINTED = re.compile(
     rf"^(?P<before> *(?:ACCEPTED )?)(?P<severity>FATAL|NEGOTIABLE|fatal|negotiable)(?= +{_CODE})"
     rf"|^(?P<rule>{_CODE}[a-z0-9.-]+: )(?P<of_rule>fatal|negotiable)$"
     r"|^(?P<subject>\S[^\n]*: )(?P<outcome>CONFORMS|DIFFERS|NOT-MEASURED)(?=$| \()"
-    r"|^(?P<shape>[a-z0-9-]+: )(?P<mark>ok|DIFFERS|not measured|skipped)(?=$| \()",
+    r"|^(?P<shape>[a-z0-9-]+(?:, [a-z0-9-]+)*: )(?P<mark>ok|DIFFERS|not measured|skipped)(?=$| \()",
     re.MULTILINE,
 )
 

@@ -51,7 +51,7 @@ def record(
             elif result.good:
                 say(f"{name}/{result.shape}: {result.path}")
             else:
-                say(f"{name}/{result.shape}: not recorded: {result.reason}")
+                say(f"{name}/{result.shape}: not recorded")  # why is told of all at the end, once
             if not result.good:
                 bad.append(result)
     if bad:

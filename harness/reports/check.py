@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from harness.answers import CaseOutcome
-from harness.reports.text import one_line
+from harness.reports.text import counted, one_line
 from harness.runs.check_report import CaseResult, CheckReport, KnownUse, likeness
 
 SHOWN_DIFFERENCES = 4
@@ -30,7 +30,8 @@ def check_text(report: CheckReport, *, every: bool = False) -> str:
 
     The gravest failures come first, contested ones last. Of many, the clearest are shown unless `every` one is to be.
     """
-    lines = [f"{one_line(report.target)}: {report.outcome.upper()} ({_counts(report.cases)}; {report.runs} runs)"]
+    counts = f"{_counts(report.cases)}; {counted(report.runs, 'run')}"
+    lines = [f"{one_line(report.target)}: {report.outcome.upper()} ({counts})"]
     if report.summary:
         lines += ["", "in short:", *(f"  {one_line(text)}" for text in report.summary)]
     if report.diagnosis:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from harness.findings import Finding, Outcome, Report, Severity, ShapeResult
+from harness.reports.once import cutover_once, not_covered_once, unmeasured
 from harness.reports.text import (
     acceptance_remedy,
     accepted_text,
@@ -58,7 +59,10 @@ def gate_markdown(report: Report, bodies: Mapping[str, Bodies] | None = None) ->
         lines += [f"> **Accepted although fatal** {escape(terms(finding.accepted))}: {code(finding.rule)} in "
                   f"{escape(result.shape)}: {escape(finding.accepted.reason)}", ""]  # fmt: skip
     lines += ["| shape | outcome | fatal | negotiable | cosmetic | accepted |", "|---|---|---|---|---|---|"]
-    lines += [_row(result) for result in report.shapes]
+    alike = {reason: shapes for reason, shapes in unmeasured(report).items() if len(shapes) > 1}
+    lines += [_row(result, told=result.reason not in alike) for result in report.shapes]
+    for reason, shapes in alike.items():
+        lines += ["", f"Not measured: {escape(', '.join(shapes))}: {escape(reason)}"]
     for result in report.shapes:
         if result.findings or result.remarks or result.shared or result.clients:
             lines += ["", f"## {escape(result.shape)}", "", *_shape(result, (bodies or {}).get(result.shape))]
@@ -68,9 +72,9 @@ def gate_markdown(report: Report, bodies: Mapping[str, Bodies] | None = None) ->
         lines += [f"- {use.state}: {code(use.rule)} ({escape(scope(use))}): {escape(acceptance_remedy(use))}"
                   for use in wrong]  # fmt: skip
     if report.cutover:
-        lines += ["", "## At the cutover", "", *(f"- {_topic(text)}" for text in report.cutover)]
+        lines += ["", "## At the cutover", "", *(f"- {_topic(text)}" for text in cutover_once(report))]
     if report.not_covered:
-        lines += ["", "## Not covered by this gate", "", *(f"- {escape(text)}" for text in report.not_covered)]
+        lines += ["", "## Not covered by this gate", "", *(f"- {escape(text)}" for text in not_covered_once(report))]
     return "\n".join(lines) + "\n"
 
 
@@ -79,11 +83,12 @@ def _topic(text: str) -> str:
     return f"**{escape(topic)}**: {escape(sentence)}" if colon else escape(text)
 
 
-def _row(result: ShapeResult) -> str:
+def _row(result: ShapeResult, *, told: bool) -> str:
+    """The shape's row; with the reason of its outcome, if that is `told` here."""
     open_ = [finding for finding in result.findings if finding.accepted is None]
     counts = [str(sum(finding.severity is severity for finding in open_)) for severity in
               (Severity.FATAL, Severity.NEGOTIABLE, Severity.COSMETIC)]  # fmt: skip
-    reason = f" ({escape(result.reason)})" if result.reason else ""
+    reason = f" ({escape(result.reason)})" if result.reason and told else ""
     accepted = str(len(result.findings) - len(open_))
     return f"| {escape(result.shape)} | {_SIGN[result.outcome]}{reason} | " + " | ".join([*counts, accepted]) + " |"
 

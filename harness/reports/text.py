@@ -21,6 +21,7 @@ from harness.findings import (
 )
 from harness.message import Message
 from harness.recording import Recording
+from harness.reports.once import cutover_once, not_covered_once, says_only_why, unmeasured
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 LONGEST = 2000  # characters shown of an event
@@ -63,9 +64,12 @@ def snippet(body: bytes, at: int, length: int) -> str:
 
 
 def finding_lines(
-    finding: Finding, bodies: dict[tuple[str, int], bytes] | None = None, indent: str = "  "
+    finding: Finding, bodies: dict[tuple[str, int], bytes] | None = None, indent: str = "  ", *, sided: bool = True
 ) -> Iterator[str]:  # fmt: skip
-    """A finding: severity and rule, the sentence, the remedy, and the bytes on both sides if the bodies are given."""
+    """A finding: severity and rule, the sentence, the remedy, and the bytes on both sides if the bodies are given.
+
+    Of one stream alone, where nothing is compared, the places are not `sided`.
+    """
     accepted = f" ({dropped_text(finding)})" if finding.dropped_from is not None else ""
     if finding.accepted is not None:
         accepted += f" ({one_line(accepted_text(finding.accepted))})"
@@ -76,16 +80,16 @@ def finding_lines(
     yield f"{indent}  {one_line(finding.message)}"
     yield f"{indent}  -> {one_line(finding.remedy)}"
     for evidence in finding.evidence:
-        yield from _evidence_lines(evidence, bodies, indent)
+        yield from _evidence_lines(evidence, bodies, indent, sided)
     if finding.breaks:
         more = f" and {len(finding.breaks) - BREAKS} more" if len(finding.breaks) > BREAKS else ""
         yield f"{indent}  breaks: {', '.join(finding.breaks[:BREAKS])}{more}"
 
 
 def _evidence_lines(
-    evidence: Evidence, bodies: dict[tuple[str, int], bytes] | None, indent: str
+    evidence: Evidence, bodies: dict[tuple[str, int], bytes] | None, indent: str, sided: bool
 ) -> Iterator[str]:  # fmt: skip
-    place = f"{evidence.side} at byte {evidence.at}"
+    place = f"{evidence.side} at byte {evidence.at}" if sided else f"at byte {evidence.at}"
     body = (bodies or {}).get((evidence.side, evidence.take))
     if body is None:
         yield f"{indent}  {place}"
@@ -94,12 +98,13 @@ def _evidence_lines(
 
 
 def findings_text(
-    findings: Sequence[Finding], bodies: dict[tuple[str, int], bytes] | None = None, indent: str = "  "
+    findings: Sequence[Finding], bodies: dict[tuple[str, int], bytes] | None = None, indent: str = "  ", *,
+    sided: bool = True,
 ) -> str:  # fmt: skip
-    """All findings, worst first; a sentence if there is none."""
+    """All findings, worst first; a sentence if there is none. `sided` as in `finding_lines`."""
     if not findings:
         return f"{indent}no findings"
-    return "\n".join(line for finding in findings for line in finding_lines(finding, bodies, indent))
+    return "\n".join(line for finding in findings for line in finding_lines(finding, bodies, indent, sided=sided))
 
 
 _MARK = {Outcome.CONFORMS: "ok", Outcome.DIFFERS: "DIFFERS", Outcome.NOT_MEASURED: "not measured",
@@ -109,8 +114,16 @@ _MARK = {Outcome.CONFORMS: "ok", Outcome.DIFFERS: "DIFFERS", Outcome.NOT_MEASURE
 def gate_text(report: Report, bodies: dict[str, dict[tuple[str, int], bytes]] | None = None) -> str:
     """The report of a gate: outcome first, accepted fatal findings next, then shape by shape."""
     lines = [*opening_lines(report)]
+    alike = {tuple(shapes): reason for reason, shapes in unmeasured(report).items() if len(shapes) > 1}
     for result in report.shapes:
-        lines += ["", *shape_lines(result, (bodies or {}).get(result.shape))]
+        shapes = next((shapes for shapes in alike if result.shape in shapes), None)
+        if shapes is None:
+            lines += ["", *shape_lines(result, (bodies or {}).get(result.shape))]
+            continue
+        if result.shape == shapes[0]:
+            lines += ["", f"{', '.join(shapes)}: {_MARK[result.outcome]} ({one_line(alike[shapes])})"]
+        if not says_only_why(result):
+            lines += ["", *shape_lines(msgspec.structs.replace(result, reason=""), (bodies or {}).get(result.shape))]
     return "\n".join([*lines, *closing_lines(report)])
 
 
@@ -130,9 +143,9 @@ def closing_lines(report: Report) -> Iterator[str]:
     if wrong:
         yield from ("", "acceptances that fail this gate:", *(f"  {acceptance_line(use)}" for use in wrong))
     if report.cutover:
-        yield from ("", "at the cutover:", *(f"  {one_line(text)}" for text in report.cutover))
+        yield from ("", "at the cutover:", *(f"  {one_line(text)}" for text in cutover_once(report)))
     if report.not_covered:
-        yield from ("", "not covered by this gate:", *(f"  {one_line(text)}" for text in report.not_covered))
+        yield from ("", "not covered by this gate:", *(f"  {one_line(text)}" for text in not_covered_once(report)))
 
 
 def acceptance_line(use: AcceptanceUse) -> str:

@@ -298,6 +298,10 @@ def failed_findings(gated: Gated, fail_on: Severity) -> list[tuple[str, Finding]
     ]
 
 
+def _verb(what: str, shapes: Sequence[str]) -> str:
+    return f"differs{what.removeprefix('differ')}" if len(shapes) == 1 and what.startswith("differ ") else what
+
+
 def summary(gated: Gated, fail_on: Severity) -> str:
     """One line that says how the gate ended and where the bytes of the shapes that did not go well are."""
     report = gated.report
@@ -305,10 +309,10 @@ def summary(gated: Gated, fail_on: Severity) -> str:
     for result in report.shapes:
         if result.outcome is Outcome.DIFFERS:
             codes = [finding.rule for shape, finding in failed_findings(gated, fail_on) if shape == result.shape]
-            ended.setdefault(f"differs ({', '.join(codes)})", []).append(result.shape)
+            ended.setdefault(f"differ ({', '.join(codes)})", []).append(result.shape)
         elif result.outcome is Outcome.NOT_MEASURED:
             ended.setdefault(f"not measured ({result.reason})", []).append(result.shape)
-    parts = [f"{', '.join(shapes)} {what}" for what, shapes in ended.items()]
+    parts = [f"{', '.join(shapes)} {_verb(what, shapes)}" for what, shapes in ended.items()]
     for use in report.acceptances:
         if use.state != "used":
             owner = f" (owner {use.owner})" if use.owner else ""
