@@ -127,6 +127,29 @@ def test_without_a_limit_the_cost_is_not_known(folder: Path) -> None:
     assert plan("vllm", "cand")["providers"][0]["cost"] > 0
 
 
+LIMITS = {
+    "chat": "{max_tokens: N}", "completions": None, "responses": "{max_output_tokens: N}",
+    "anthropic": None, "gemini": "{generationConfig: {maxOutputTokens: N}}", "ollama": "{options: {num_predict: N}}",
+    "cohere": "{max_tokens: N}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", LIMITS)
+def test_what_would_make_the_most_known_is_told_in_the_words_of_the_dialect(folder: Path, dialect: str) -> None:
+    configure(folder, "http://127.0.0.1:9", dialect=dialect)
+    limit = LIMITS[dialect]  # the others' requests have one
+    prices = "cost unknown: set `prices: {input: N, output: N}`, for a million tokens"
+    (sums,) = plan("cand", "--shape", "text")["providers"]
+    assert sums["advice"] == ([f"no limit on tokens out: set `request: {limit}`"] if limit else []) + [prices]
+    text = harness("plan", "cand", "--shape", "text").out
+    assert text.endswith("".join(f"  {advice}\n" for advice in sums["advice"]))
+    if limit:  # doing so helps
+        request = yaml.safe_load(limit.replace("N", "7"))
+        configure(folder, "http://127.0.0.1:9", dialect=dialect, request=request, prices={"input": 1, "output": 2})
+        (sums,) = plan("cand", "--shape", "text")["providers"]
+        assert (sums["output_tokens"], sums["advice"]) == (7, [])
+
+
 def test_caps_that_would_stop_the_run_are_told(folder: Path) -> None:
     configure(
         folder, "http://127.0.0.1:9", request={"max_tokens": 1000}, prices={"input": 0, "output": 1000},

@@ -21,6 +21,7 @@ def _lines(plan: Plan, provider: PlannedProvider) -> Iterator[str]:
         if request.provider == provider.provider:
             yield f"  {request.shape}{'' if request.streamed else ' (not streamed)'}: {_said(request)}"
     yield f"  in all: {_tokens(provider)}{_cost(provider)}"
+    yield from (f"  {one_line(text)}" for text in provider.advice)
     for cap, value in (("requests", provider.cap_requests), ("cost", provider.cap_cost)):
         if value is not None:
             yield f"  caps.{cap}: {value:g}"

@@ -18,6 +18,7 @@ from harness.runs.gate import plan as plan_of_gate
 from harness.runs.parity import whole_request
 from harness.runs.recording import canonical
 from harness.runs.sending import cost_of, token_ceilings
+from harness.shapes import ASKED_ROWS
 from harness.store import shapes_of
 
 PLAN_FORMAT = "sse-harness-plan/1"
@@ -41,7 +42,10 @@ class PlannedRequest(msgspec.Struct, kw_only=True):
 
 
 class PlannedProvider(msgspec.Struct, kw_only=True):
-    """The sums over one provider, its caps (null: none), and `stops`: what would stop the run, in words."""
+    """The sums over one provider, its caps (null: none), and `stops`: what would stop the run, in words.
+
+    `advice` is what to set in providers.yaml so that the most is known.
+    """
 
     provider: str
     requests: int
@@ -52,6 +56,7 @@ class PlannedProvider(msgspec.Struct, kw_only=True):
     cap_cost: float | None
     parallel: int
     stops: list[str] = []
+    advice: list[str] = []
 
 
 class Plan(msgspec.Struct, kw_only=True):
@@ -169,5 +174,18 @@ def _sums(provider: Provider, planned: Sequence[PlannedRequest], lacks: list[str
     return PlannedProvider(
         provider=provider.name, requests=count, input_tokens=sum(request.input_tokens for request in planned),
         output_tokens=output, cost=cost, cap_requests=caps.requests, cap_cost=caps.cost, parallel=provider.parallel,
-        stops=stops,
+        stops=stops, advice=list(_advice(provider, output)) if count else [],
     )  # fmt: skip
+
+
+def _advice(provider: Provider, output: int | None) -> Iterator[str]:
+    """What to set so that the most is known: a limit on tokens where its dialect has one, and prices."""
+    row = ASKED_ROWS.get(provider.dialect)
+    if output is None and row is not None and row.limits:
+        *outer, member = row.limits[-1]
+        limit = f"{{{member}: N}}"
+        for name in reversed(outer):
+            limit = f"{{{name}: {limit}}}"
+        yield f"no limit on tokens out: set `request: {limit}`"
+    if provider.prices is None:
+        yield "cost unknown: set `prices: {input: N, output: N}`, for a million tokens"
