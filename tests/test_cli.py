@@ -461,6 +461,15 @@ def test_rules() -> None:
         assert (one.code, one.err) == (0, "")
         assert one.out.startswith(f"{code}: {CATALOGUE[code].severity}\n")
         assert "  remedy: " in one.out
+        assert not re.search("[<{](detail|baseline|candidate|lost)", one.out)
+        assert one.out.endswith("\n  all rules: docs/rules.md\n")
+    assert "the finish reason is the candidate's value where the baseline says another; " in done.out
+    for asked in ("usage", "usage.*", "usage."):
+        some = harness("rules", asked)
+        assert some.out.splitlines() == [line for line in done.out.splitlines() if line.split()[1].startswith("usage.")]
+    assert [rule["code"] for rule in harness("rules", "*.missing", "--json").objects] == [
+        code for code in CATALOGUE if code.endswith(".missing")
+    ]
     done = harness("rules", "tool.index-reusd")
     assert done.failed(2).startswith("harness: tool.index-reusd: no such rule; near it: tool.index-reused, ")
     none = "harness: zzz: no such rule; near it: none; `harness rules` lists them all"

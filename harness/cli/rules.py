@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 
 import click
 
@@ -10,6 +13,7 @@ from harness.catalogue import CATALOGUE, EXPLAINS, Rule
 from harness.catalogue_varies import VARIES
 from harness.cli import names
 from harness.cli.common import json_option, say, say_json, say_report
+from harness.dialects import OTHERS
 from harness.errors import UsageError
 from harness.runs.dialects import known_rule
 
@@ -26,20 +30,24 @@ SIDES = {
 @click.argument("code", required=False, shell_complete=names.rules)
 @json_option
 def rules(code: str | None, as_json: bool) -> None:
-    """Explain the rules: all in a line each, or CODE in full.
+    """Explain the rules: all in a line each, those of an area or pattern, or CODE in full.
+
+    docs/rules.md has them all on one page.
 
     \b
     harness rules
+    harness rules usage
+    harness rules 'tool.*'
     harness rules tool.index-reused
     """
     if code is None:
-        for rule in CATALOGUE.values():
-            if as_json:
-                say_json(as_object(rule))
-            else:
-                say_report(f"{rule.severity:<10} {rule.code:<32} {_sentence(rule)}")
+        _list(CATALOGUE.values(), as_json)
         return
-    if not known_rule(code):
+    if not known_rule(code):  # which makes known those of a plug-in that is named
+        pattern = code if any(sign in code for sign in "*?[") else f"{code.removesuffix('.')}.*"
+        if found := [rule for rule in CATALOGUE.values() if fnmatchcase(rule.code, pattern)]:
+            _list(found, as_json)
+            return
         near = get_close_matches(code, CATALOGUE, n=3)
         raise UsageError(f"{code}: no such rule; near it: {', '.join(near) or 'none'}; `harness rules` lists them all")
     rule = CATALOGUE[code]
@@ -49,13 +57,23 @@ def rules(code: str | None, as_json: bool) -> None:
     say_report(f"{rule.code}: {rule.severity}")
     if code in VARIES:
         say(f"  may be {varies(rule)}")
-    say(f"  {_sentence(rule)}")
+    say(f"  {_spoken(rule)}")
     say(f"  remedy: {rule.remedy}")
     say(f"  kind: {SIDES[rule.side]}")
     if rule.path:
         say(f"  reads: {rule.path if rule.path.startswith('behaviour') else 'wire.' + rule.path}")
     if code in EXPLAINS:
         say(f"  explains: {', '.join(EXPLAINS[code].split())}")
+    if code.partition(".")[0] not in OTHERS:  # a plug-in's rules are on a page of its own, if at all
+        say("  all rules: docs/rules.md")
+
+
+def _list(rules: Iterable[Rule], as_json: bool) -> None:
+    for rule in rules:
+        if as_json:
+            say_json(as_object(rule))
+        else:
+            say_report(f"{rule.severity:<10} {rule.code:<32} {_spoken(rule)}")
 
 
 def as_object(rule: Rule) -> dict[str, object]:
@@ -74,6 +92,28 @@ def varies(rule: Rule) -> str:
     return f"{'worse' if severity.rank > rule.severity.rank else 'milder'}: {severity} where {when}"
 
 
+# What a finding fills in, in words that fit the sentences: what is in brackets goes, the second of two is another.
+_WORDS = (
+    (re.compile(r" \([^()]*\{detail\}[^()]*\)|(?<=\w)\{detail\}"), ""),
+    (re.compile(r"(?:\ban? )?\{detail\}"), "..."),
+    (re.compile(r"the \{baseline\} allowed"), "the limit allowed"),
+    (re.compile(r"(?<=\{candidate\})(.*?)(?:\ban? )?\{baseline\}"), r"\1another"),
+    (re.compile(r"(?:\ban? )?\{candidate\}"), "the candidate's value"),
+    (re.compile(r"(?:\ban? )?\{baseline\}"), "the baseline's value"),
+    (re.compile(r"its detail \{lost\}"), "details that the baseline has"),
+    (re.compile(r"\{lost\}"), "what the baseline has"),
+)
+
+
+def _spoken(rule: Rule) -> str:
+    """The sentence for people."""
+    text = rule.says
+    for pattern, words in _WORDS:
+        text = pattern.sub(words, text)
+    return text.format()  # what is left of doubled braces
+
+
 def _sentence(rule: Rule) -> str:
+    """The sentence as JSON and docs/rules.md have it, with names for what a finding fills in."""
     filled = {name: f"<{name}>" for name in ("detail", "baseline", "candidate", "lost")}
     return rule.says.format(**filled)
