@@ -69,6 +69,10 @@ class Browser:
         """From here on the reader's system is dark."""
         self._ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
 
+    def resize(self, width: int, height: int) -> None:
+        """From here on the window has this size."""
+        self._ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
     def picture(self, *, whole: bool = True) -> bytes:
         """The whole page as PNG, or what a window shows of it."""
         shot = self._ask("Page.captureScreenshot", captureBeyondViewport=whole)

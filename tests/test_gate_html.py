@@ -257,6 +257,26 @@ def test_a_browser_filters_by_a_click_and_calls_nobody(gated: tuple[Path, dict[s
 
 @pytest.mark.browser
 @needs_browser
+def test_on_a_narrow_window_each_shape_is_read_without_scrolling_aside(tmp_path: Path) -> None:
+    why = "cand: cannot connect to 127.0.0.1:1 (Connection refused): is the server running? check base_url"
+    page = tmp_path / "narrow.html"
+    page.write_text(gate_html(report(outcome=Outcome.NOT_MEASURED, shapes=[
+        ShapeResult(shape="text", outcome=Outcome.NOT_MEASURED, reason=why),
+    ])), "utf-8")  # fmt: skip
+    with Browser(tmp_path) as browser:
+        browser.resize(420, 900)
+        browser.open(page)
+        assert browser.run("document.querySelector('.shapes .why').innerText") == why
+        assert browser.run("document.querySelector('.shapes .why').offsetWidth") > 300
+        assert browser.run("(it => it.scrollWidth <= it.clientWidth)(document.querySelector('.scroll'))")
+        assert browser.run("getComputedStyle(document.querySelector('.shapes .number'), '::before').content")
+        browser.resize(1400, 900)
+        assert browser.run("getComputedStyle(document.querySelector('.shapes .why')).display") == "table-cell"
+        assert browser.problems == []
+
+
+@pytest.mark.browser
+@needs_browser
 def test_nothing_hostile_comes_alive_in_a_browser(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text(hostile_report(), "utf-8")

@@ -75,10 +75,11 @@ def _overview(report: Report) -> Markup:
         rows.append(tag(
             "tr", tag("th", tag("a", result.shape, href=f"#shape-{result.shape}"), scope="row"),
             tag("td", badge(SAYS[result.outcome], result.outcome)),
-            [tag("td", str(number) if number else "–", class_="number") for number in numbers],
-            tag("td", result.reason or ", ".join(report.failing(result))),
+            [tag("td", str(number) if number else "–", class_="number", data_label=label)
+             for label, number in zip((*map(str, SEVERITIES), "accepted"), numbers, strict=True)],
+            tag("td", result.reason or ", ".join(report.failing(result)), class_="why"),
         ))  # fmt: skip
-    return table(head, rows, caption="Shapes")
+    return table(head, rows, kind="shapes", caption="Shapes")
 
 
 def _acceptances(report: Report) -> Node:
