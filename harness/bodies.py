@@ -14,7 +14,7 @@ from harness.config import Project, Provider, Resolved
 from harness.conventions import auth_header
 from harness.data import request_folder
 from harness.endpoint import Endpoint
-from harness.errors import ConfigError, UsageError
+from harness.errors import ConfigError, UsageError, why_unreadable
 from harness.recording import sha256
 from harness.settings import suggestion
 from harness.shapes import SHAPES
@@ -137,7 +137,7 @@ def _load(path: Path) -> RequestFile:
         with path.open("rb") as opened:
             raw = opened.read(MAX_BYTES + 1)
     except OSError as exc:
-        raise ConfigError(path, "", f"cannot be read: {exc.strerror or exc}") from exc
+        raise ConfigError(path, "", f"cannot be read: {why_unreadable(exc)}") from exc
     if len(raw) > MAX_BYTES:
         raise ConfigError(path, "", f"is larger than {MAX_BYTES // 1024**2} MiB, the most a request file may be")
     try:

@@ -113,7 +113,7 @@ def load_project(config: Path | None, cwd: Path) -> Project:
             return Project(root=cwd, config=None, file=FILE_NAME, providers={})
         path = folder / FILE_NAME
         shown = FILE_NAME if folder == cwd else str(path)
-    top = load_settings(path, shown)
+    top = load_settings(path, shown, remedy="delete it, and have `harness init` write one")
     found = top.members(("providers",)).get("providers")
     if found is None:
         raise top.error("`providers:` is missing; under it stand names, and under each an endpoint")

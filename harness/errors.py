@@ -73,6 +73,12 @@ class SecretFound(RecordingError):
         super().__init__(message, reason="secret")
 
 
+def why_unreadable(exc: Exception) -> str:
+    """`Permission denied; check its permissions`: why a file cannot be read, with the remedy where it is not plain."""
+    why = getattr(exc, "strerror", None) or str(exc)
+    return f"{why}; check its permissions" if isinstance(exc, PermissionError) else why
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """"; did you mean 'model'?" for the nearest known name, or nothing."""
     from difflib import get_close_matches  # late: only for a name that is wrong

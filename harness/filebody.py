@@ -6,7 +6,7 @@ import os
 from io import FileIO
 from pathlib import Path
 
-from harness.errors import UsageError
+from harness.errors import UsageError, why_unreadable
 
 LARGE = 16 * 1024**2  # bytes: from here on a body is worth reading twice rather than holding
 
@@ -38,7 +38,7 @@ class FileBody:
                 file.seek(start)
                 return _exactly(file, max(0, stop - start), self.path)
         except OSError as exc:
-            raise UsageError(f"{self.path}: cannot be read: {exc.strerror or exc}") from exc
+            raise UsageError(f"{self.path}: cannot be read: {why_unreadable(exc)}") from exc
 
     def __bytes__(self) -> bytes:
         return self[:]

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from harness.errors import ConfigError
+from harness.errors import ConfigError, why_unreadable
 from harness.errors import suggestion as suggestion
 
 MAX_BYTES = 256 * 1024
@@ -158,7 +158,7 @@ class Place:
         return self.error(f"must be {wanted}, but is {_shown(raw)}")
 
 
-def load_settings(path: Path, shown: str) -> Place:
+def load_settings(path: Path, shown: str, *, remedy: str = "fill it in, or leave it out") -> Place:
     """The root of a YAML file. `shown` is its name in errors.
 
     Raises ConfigError: unreadable, too large, not YAML, empty, a key given twice or no text, aliases out of hand.
@@ -167,7 +167,7 @@ def load_settings(path: Path, shown: str) -> Place:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as exc:
-        raise ConfigError(shown, "", f"cannot be read: {exc.strerror or exc}") from exc
+        raise ConfigError(shown, "", f"cannot be read: {why_unreadable(exc)}") from exc
     if len(raw) > MAX_BYTES:
         raise ConfigError(shown, "", f"is larger than {MAX_BYTES // 1024} KiB; a file of settings is not")
     try:
@@ -178,13 +178,14 @@ def load_settings(path: Path, shown: str) -> Place:
     try:
         root = _Loader(text).get_single_node()
         if root is None:
-            raise ConfigError(shown, "", "is empty")
+            raise ConfigError(shown, "", f"is empty; {remedy}")
         _check(Place(shown, "", root), set())
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         problem = " ".join((exc.problem or exc.context or "is not YAML").split())
-        raise ConfigError(shown, "", f"{where}{problem}") from exc
+        tab = "; indent with blanks, not with tabs" if "'\\t'" in problem else ""
+        raise ConfigError(shown, "", f"{where}{problem}{tab}") from exc
     except yaml.reader.ReaderError as exc:
         line = text.count("\n", 0, exc.position) + 1
         raise ConfigError(shown, "", f"line {line}: holds a control character; remove it") from exc

@@ -20,7 +20,7 @@ from typing import Annotated, Any, cast
 import msgspec
 
 from harness.codings import decoder_for
-from harness.errors import UsageError
+from harness.errors import UsageError, why_unreadable
 from harness.filebody import FileBody
 from harness.recording import END_STATES, SIDECAR_FORMAT, Read, Recording, Sidecar, sha256, with_body
 
@@ -212,7 +212,7 @@ def _read(path: Path, limit: int) -> bytes:
         with path.open("rb") as file:
             data = file.read(limit + 1)
     except OSError as exc:
-        raise UsageError(f"{path}: cannot be read: {exc.strerror or exc}") from exc
+        raise UsageError(f"{path}: cannot be read: {why_unreadable(exc)}") from exc
     except ValueError as exc:  # a NUL in the name
         raise UsageError(f"{str(path)!r}: is no file name") from exc
     if len(data) > limit:

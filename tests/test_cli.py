@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import os
 import pty
@@ -15,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from commandline import COMMAND, harness, harness_process
 from reading import FIXTURES, QUIRKS, ROOT
@@ -22,6 +24,8 @@ from reading import FIXTURES, QUIRKS, ROOT
 from harness.catalogue import CATALOGUE
 from harness.catalogue_varies import VARIES
 from harness.cli import COMMANDS
+from harness.cli import harness as root
+from harness.cli.common import Choice, File
 from harness.replay import Replay
 
 TEXT = FIXTURES / "vllm" / "text.sse"
@@ -88,6 +92,43 @@ def test_help_loads_no_verb_and_nothing_heavy() -> None:
     code = f"from harness.cli import run; import sys; run(['--help']); print({heavy} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_a_word_that_is_no_choice_is_told_the_nearest_by_every_verb() -> None:
+    for verb in VERBS:
+        command = root.get_command(click.Context(root), verb)
+        assert command is not None
+        for param in command.params:
+            if isinstance(param.type, click.Choice):
+                assert isinstance(param.type, Choice), (verb, param.name)
+            if isinstance(param.type, click.Path):
+                assert isinstance(param.type, File), (verb, param.name)
+    for arguments, near in [
+        (("lint", "--fail-on", "fatl", TEXT), "fatal"), (("show", "--as", "evnts", TEXT), "events"),
+        (("replay", "--pace", "fats"), "fast"), (("completion", "bsh"), "bash"),
+    ]:  # fmt: skip
+        assert f"; did you mean {near!r}? (see `harness {arguments[0]} --help`)" in harness(*arguments).failed(2)
+    assert "did you mean" not in harness("show", "--as", "zzz", TEXT).failed(2)
+
+
+def test_a_file_that_may_not_be_read_says_what_to_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(folder / "a.sse", TEXT.read_bytes())
+    refused = PermissionError(13, "Permission denied", str(file))
+
+    def opened(path: Path, *arguments: Any, **named: Any) -> Any:
+        if path.name == file.name:
+            raise refused
+        return io.open(path, *arguments, **named)  # noqa: UP020 (Path.open is this one)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", opened)  # as root all may be read
+        for verb in (["lint"], ["show"], ["lint", "--secrets"]):
+            told = harness(*verb, ".").failed(2)
+            assert told == "harness: a.sse: cannot be read: Permission denied; check its permissions"
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert "a.sse' is not readable; check its permissions (see `harness lint --help`)" in harness(
+        "lint", "a.sse"
+    ).failed(2)
 
 
 def test_version() -> None:

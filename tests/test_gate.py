@@ -151,7 +151,7 @@ def test_the_config_is_found_in_a_parent_folder_and_can_be_named(
         monkeypatch.chdir(folder / "deep" / "er")
         assert gate().code == 0
         monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-        assert gate().failed(2).startswith("harness: fixtures/vllm: no fixtures of the baseline 'vllm'; check the name")
+        assert gate().failed(2).startswith("harness: fixtures/vllm: no fixtures of the baseline 'vllm'; record it")
         assert gate("--config", folder / "providers.yaml").code == 0
         assert gate("--config", "nowhere.yaml").failed(2).startswith("harness: nowhere.yaml: no such file")
     assert (folder / ".harness" / "takes" / "cand" / "text.sse").is_file()
@@ -944,14 +944,25 @@ def test_a_report_becomes_acceptances(folder: Path) -> None:
     bound = harness(*chosen, "--owner", "a: b", "--baseline")
     for entry in yaml.safe_load(bound.out)["providers"]["cand"]["accept"]:
         assert (entry["owner"], entry["baseline"]) == ("a: b", "vllm")
+    (folder / "report.html").write_text("<!doctype html>\n", "utf-8")
     for arguments, says in [
         (["report.json", "--reason", "x", "--owner", " "], "--owner: must name a person or team"),
         (["none.json", "--reason", "x"], "none.json: cannot be read"),
         (["report.json", "--reason", " "], "--reason: must say why"),
         (["report.json", "--reason", "x", "--rule", "nope"], "--rule nope: not among the failing findings"),
+        (["report.html", "--reason", "x"], "report.html: a report to look at; give the .json one, of `"),
         (["providers.yaml", "--reason", "x"], "providers.yaml: not a report of `harness gate --report`"),
     ]:
         assert harness("accept", *arguments).failed(2).startswith(f"harness: {says}")
+
+
+def test_where_nothing_is_at_all_the_way_to_begin_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = "harness: fixtures/a: no fixtures of the baseline 'a'; record it, or `harness init`"
+    assert harness("gate", "a", "b").failed(2) == told
+    (tmp_path / "providers.yaml").touch()
+    told = "harness: providers.yaml: is empty; delete it, and have `harness init` write one"
+    assert harness("gate", "a", "b").failed(2) == told
 
 
 def test_a_bug_in_the_middle_leaves_the_bytes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

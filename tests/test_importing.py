@@ -285,6 +285,16 @@ def test_nothing_is_replaced_unless_asked_for() -> None:
     assert imported(file, "--shape", "text", "--replace")[1].recording.body == BODY
 
 
+def test_a_shape_that_is_nearly_a_known_one_is_told_and_one_of_your_own_is_not() -> None:
+    done = harness("import", cassette(interaction({"string": TEXT.decode()})), "--shape", "txet")
+    told = "harness: --shape txet: none of the known shapes; did you mean 'text'?"
+    assert (done.code, told in done.err.splitlines()) == (0, True)
+    for shape in ("txet", "weather", "tool-call"):  # of the fixtures, far from all, a canonical one
+        file = cassette(interaction({"string": TEXT.decode()}))
+        done = harness("import", file, "--shape", shape, "--replace")
+        assert (done.code, "did you mean" in done.err) == (0, False)
+
+
 @pytest.mark.parametrize("name", ["../x", "a/b", "A", "", ".", "a b", "a\0b", "é"])
 def test_names_are_checked(name: str) -> None:
     file = cassette(interaction({"string": TEXT.decode()}))

@@ -25,8 +25,8 @@ def problem(tmp_path: Path, text: str | bytes) -> str:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "s.yaml: is empty"),
-        ("# nothing\n", "s.yaml: is empty"),
+        ("", "s.yaml: is empty; fill it in, or leave it out"),
+        ("# nothing\n", "s.yaml: is empty; fill it in, or leave it out"),
         ("a: 1\nb: 2\na: 3\n", "s.yaml: a: given twice, in lines 1 and 3; keep one"),
         ("a: {x: {b: 1, b: 2}}", "s.yaml: a.x.b: given twice, in line 1; keep one"),
         ("a:\n - x: 1\n - y: 1\n   y: 2\n", "s.yaml: a[1].y: given twice, in lines 3 and 4; keep one"),
@@ -34,7 +34,11 @@ def problem(tmp_path: Path, text: str | bytes) -> str:
         ("a:\n  no: x", "s.yaml: a: line 2: a key must be text, but is no; quote it"),
         ("? [a]\n: x", "s.yaml: line 1: a key must be text, but is a list or mapping; quote it"),
         ("a: [1", "s.yaml: line 1, column 6: expected ',' or ']', but got '<stream end>'"),
-        ("a:\n\t- b", "s.yaml: line 2, column 1: found character '\\t' that cannot start any token"),
+        (
+            "a:\n\t- b",
+            "s.yaml: line 2, column 1: found character '\\t' that cannot start any token; "
+            "indent with blanks, not with tabs",
+        ),
         ("a: *b", "s.yaml: line 1, column 4: found undefined alias 'b'"),
         ("a: &x [*x]", "s.yaml: line 1, column 8: an alias refers to what it stands in"),
         ("a: 1\n---\nb: 1", "s.yaml: line 2, column 1: but found another document"),

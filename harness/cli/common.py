@@ -14,7 +14,7 @@ import click
 
 from harness.cli import names
 from harness.cli.manners import Told, painted, report_colour, stamped, told
-from harness.errors import UsageError
+from harness.errors import UsageError, suggestion
 from harness.findings import Severity
 from harness.jsontext import to_json
 from harness.reports.text import clean, one_line
@@ -24,7 +24,35 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FILE = click.Path(path_type=Path)
+if TYPE_CHECKING:
+    _Choice = click.Choice[str]
+else:  # generic from click 8.2 on
+    _Choice = click.Choice
+
+
+class Choice(_Choice):
+    """One of several words; what is none of them fails with the nearest one's name."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The word. Raises click.BadParameter."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as exc:
+            self.fail(f"{exc.message.rstrip('.')}{suggestion(str(value), self.choices)}", param, ctx)
+
+
+class File(click.Path):
+    """A path; what lies there and may not be read fails with what to do."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path. Raises click.BadParameter."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as exc:
+            self.fail(f"{exc.message.rstrip('.')}; check its permissions", param, ctx)
+
+
+FILE = File(path_type=Path)
 
 
 def dialect_option(command: F) -> F:
@@ -50,7 +78,7 @@ def config_option(command: F) -> F:
 def fail_on_option(default: Severity) -> Callable[[F], F]:
     """`--fail-on`, with the verb's own default."""
     return click.option(
-        "--fail-on", type=click.Choice([str(severity) for severity in Severity]), default=str(default),
+        "--fail-on", type=Choice([str(severity) for severity in Severity]), default=str(default),
         show_default=True, callback=lambda ctx, param, value: Severity(value),
         help="The least severity that fails.",
     )  # fmt: skip

@@ -7,7 +7,7 @@ import sys
 import click
 from click.shell_completion import get_completion_class
 
-from harness.cli.common import drop_output, say
+from harness.cli.common import Choice, drop_output, say
 from harness.cli.names import PROGRAMS, variable_of
 from harness.errors import Exit
 
@@ -15,7 +15,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=Choice(SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
     """Print what makes SHELL complete verbs, options, files, providers, shapes, rules and faults.

@@ -9,8 +9,11 @@ import click
 
 from harness.cli import names
 from harness.cli.common import FILE, config_option, dialect_option, json_option, project_here, say, say_json, warn
+from harness.errors import suggestion
 from harness.runs.importing import import_file
 from harness.runs.leaks import values_of
+from harness.shapes import SHAPES
+from harness.store import providers_of, shapes_of
 
 
 @click.command("import")
@@ -38,13 +41,19 @@ def import_(
     harness import tests/cassettes/test_tools.yaml --provider openai --shape tool-call
     harness import session.har --entry 3
     """
+    project = project_here(config)
+    known = {*SHAPES, *(one for name in providers_of(project.fixtures) for one in shapes_of(project.fixtures, name)),
+             *(one for entry in project.providers.values() for one in entry.shapes)}  # fmt: skip
+    near = suggestion(shape, known) if shape is not None and shape not in known else ""
     done = import_file(
-        project_here(config), file, provider=provider, shape=shape, entry=entry, dialect=dialect, replace=replace,
+        project, file, provider=provider, shape=shape, entry=entry, dialect=dialect, replace=replace,
         masking=masking, values=values_of(os.environ),
     )  # fmt: skip
     if as_json:
         say_json(done)
         return
     say(f"{done.provider}/{done.shape}: {done.path} ({done.dialect})")
+    if shape is not None and near:
+        warn(f"--shape {shape}: none of the known shapes{near}")
     for lost in done.lost:
         warn(f"{done.path}: not kept: {lost}")

@@ -8,7 +8,7 @@ from typing import Literal
 import click
 
 from harness.cli import names
-from harness.cli.common import FILE, config_option, progress, project_here, say, warn
+from harness.cli.common import FILE, Choice, config_option, progress, project_here, say, warn
 from harness.data import data_path
 from harness.errors import UsageError
 from harness.faults import FAULTS
@@ -35,7 +35,7 @@ def _pieces(ctx: click.Context, param: click.Parameter, value: str | None) -> in
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; by default any free one.")
 @click.option("--fault", "faults", multiple=True, metavar="FAULT", shell_complete=names.faults,
               help="Break the streams; see --list-faults.")  # fmt: skip
-@click.option("--pace", type=click.Choice(["recorded", "fast"]), help="Wait as the recording did, or (default) not.")
+@click.option("--pace", type=Choice(["recorded", "fast"]), help="Wait as the recording did, or (default) not.")
 @click.option("--speed", type=click.FloatRange(0, 1000, min_open=True), metavar="FACTOR",
               help="The recorded pace, so many times as fast.")  # fmt: skip
 @click.option("--pieces", callback=_pieces, metavar="BYTES|events", help="Cut the bodies anew.")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from harness.cli.common import FILE, dialect_option, jobs_option, json_option
+from harness.cli.common import FILE, Choice, dialect_option, jobs_option, json_option
 from harness.cli.each import Said, failed, tell_each
 from harness.errors import Exit, UsageError
 from harness.reports import text
@@ -22,7 +22,7 @@ VIEWS = ("events", "message", "structure", "timeline", "bytes")
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
-@click.option("--as", "view", type=click.Choice(VIEWS), default="message", show_default=True, help="What to show.")
+@click.option("--as", "view", type=Choice(VIEWS), default="message", show_default=True, help="What to show.")
 @dialect_option
 @jobs_option
 @json_option

@@ -31,6 +31,9 @@ def load_report(path: Path) -> Report:
     except OSError as exc:
         raise UsageError(f"{path}: cannot be read ({exc.strerror}); give a report of `harness gate --report`") from exc
     except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
+        if path.suffix in (".html", ".md", ".xml", ".sarif"):  # the other forms of it
+            right = f"`harness gate --report {path.with_suffix('.json')}`"
+            raise UsageError(f"{path}: a report to look at; give the .json one, of {right}") from exc
         raise UsageError(f"{path}: not a report of `harness gate --report` ({exc})") from exc
     if report.format != REPORT_FORMAT:
         raise UsageError(f"{path}: format {report.format!r} is not {REPORT_FORMAT!r}; gate again with this version")

@@ -210,7 +210,10 @@ def _no_fixtures(project: Project, side: str, name: str) -> UsageError:
         remedy = f"record it with `harness record {name}`"
     else:
         there = providers_of(project.fixtures)
-        remedy = f"check the name{suggestion(name, there)} (there are: {', '.join(there) or 'none'})"
+        if not there and project.config is None:
+            remedy = "record it, or `harness init`"
+        else:
+            remedy = f"check the name{suggestion(name, there)} (there are: {', '.join(there) or 'none'})"
     return UsageError(f"{project.fixtures / name}: no fixtures of the {side} {name!r}; {remedy}")
 
 

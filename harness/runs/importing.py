@@ -13,7 +13,7 @@ import msgspec
 from harness.config import Project
 from harness.detect import detect
 from harness.dialects import dialect_named
-from harness.errors import SecretFound, UsageError
+from harness.errors import SecretFound, UsageError, why_unreadable
 from harness.importers.base import Entry, dialect_of_path
 from harness.importing import MAX_ARCHIVE, Archive, archive_of
 from harness.jsontext import STRICT_ERRORS, decode_strict, to_json
@@ -99,7 +99,7 @@ def _read(file: Path) -> bytes:
         with file.open("rb") as stream:
             return stream.read(MAX_ARCHIVE + 1)
     except (OSError, ValueError) as exc:
-        raise UsageError(f"{file}: cannot be read: {getattr(exc, 'strerror', None) or exc}") from exc
+        raise UsageError(f"{file}: cannot be read: {why_unreadable(exc)}") from exc
 
 
 def _chosen(archive: Archive, name: str, entry: int | None) -> tuple[int, Entry]:

@@ -11,7 +11,7 @@ import msgspec
 
 from harness.detect import detect
 from harness.dialects import dialect_named
-from harness.errors import UsageError
+from harness.errors import UsageError, why_unreadable
 from harness.findings import Evidence, Finding
 from harness.leaks import MAX_LEAKS, Leak, leaks_in, masked_bytes, without_leaks
 from harness.partial import sidecar_text
@@ -100,7 +100,7 @@ def _bytes(path: Path) -> bytes:
         with path.open("rb") as file:
             data = file.read(MAX_FILE + 1)
     except (OSError, ValueError) as exc:
-        raise UsageError(f"{path}: cannot be read: {getattr(exc, 'strerror', None) or exc}") from exc
+        raise UsageError(f"{path}: cannot be read: {why_unreadable(exc)}") from exc
     if len(data) > MAX_FILE:
         raise UsageError(f"{path}: larger than {MAX_FILE // 1024**2} MiB, the most that is read")
     return data
