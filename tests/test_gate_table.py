@@ -145,13 +145,21 @@ def test_a_rejection_on_both_sides_is_no_difference(project: Path, status: int) 
     assert requests == 2
 
 
-@pytest.mark.parametrize("name", NO_STREAM)
+@pytest.mark.parametrize("name", sorted(NO_STREAM.keys() - {"nothing"}))
 def test_no_stream_on_both_sides_is_no_difference(project: Path, name: str) -> None:
     script, _ = NO_STREAM[name]
     assert isinstance(script[1], bytes)
     fixture("text", script[1], 200)
     done, _ = gate(script)
     check_not_measured(done, "the baseline's stream is no answer")
+
+
+def test_a_baseline_of_nothing_is_no_norm(project: Path) -> None:
+    script, _ = NO_STREAM["nothing"]
+    fixture("text", b"", 200)
+    done, requests = gate(script)
+    assert "fixtures/old/text.sse: is empty; record it again with `harness record old" in done.failed(2)
+    assert requests == 0
 
 
 def test_a_stall_on_both_sides_is_no_difference(project: Path) -> None:
@@ -377,10 +385,12 @@ def test_what_was_skipped_or_not_measured_shows_in_every_report(project: Path) -
     assert "::warning title=text not measured::HTTP 401\n" in annotated
     # What is not covered stands at the end.
     end = done.out[done.out.index("not covered by this gate:\n") :].splitlines()
-    assert end[1:3] == ["  shape text: not measured (HTTP 401)", "  shape tool-call: skipped (not offered here)"]
+    # Why a shape was not measured is said with the shape.
+    assert end[1:3] == ["  shape text: not measured", "  shape tool-call: skipped (not offered here)"]
     assert all(line.startswith("  ") for line in end[1:])
     page = Path("report.html").read_text("utf-8")
     assert page.rpartition("<h2>")[2].startswith("Not covered by this gate")
     markdown = Path("report.md").read_text("utf-8")
     assert markdown.rindex("## ") == markdown.index("## Not covered by this gate")
-    assert json.loads(Path("report.json").read_bytes())["not_covered"][:2] == [line.strip() for line in end[1:3]]
+    told = json.loads(Path("report.json").read_bytes())["not_covered"]
+    assert told[:2] == ["shape text: not measured (HTTP 401)", "shape tool-call: skipped (not offered here)"]

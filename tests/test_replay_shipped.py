@@ -55,4 +55,6 @@ def test_parity_on_recorded_streams_is_not_measured_and_says_why(
         )
         done = harness("gate", "a", "a", "--parity", "--shape", "text")
     assert done.code == 3
-    assert "only streams are recorded of vllm/text" in done.out.partition("not covered by this gate:")[2]
+    shape, _, not_covered = done.out.partition("not covered by this gate:")
+    assert "only streams are recorded of vllm/text" in shape
+    assert "shape text: not measured" in not_covered
