@@ -158,7 +158,8 @@ def _subjects(clients: Sequence[str], sdks: Sequence[str]) -> tuple[list[Subject
         )))  # fmt: skip
     for name in CLIENTS if every else dict.fromkeys(clients):
         if name not in CLIENTS:
-            raise UsageError(f"no client model {name!r}{suggestion(name, CLIENTS) or ';'} `harness check --list` names them")
+            near = suggestion(name, CLIENTS) or ";"
+            raise UsageError(f"no client model {name!r}{near} `harness check --list` names them")
         model = CLIENTS[name]
         found.append(Subject(target=CallableTarget(model, f"client:{name}"), cut=model.bends_bytes, column=Column(
             name=f"client:{name}", kind="client", version=f"sse-harness {__version__}", about=model.about,
