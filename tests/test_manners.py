@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -410,7 +411,7 @@ def test_every_example_is_understood(verb: str) -> None:
 
 
 SERVING = {"replay", "proxy"}
-TARGETS = {"check", "matrix"}  # they run accumulators: tests/test_cli_check.py, tests/test_matrix.py
+TARGETS = {"check", "matrix"}  # they run accumulators, here on one case
 CODES = {"diff": {0, 1}, "lint": {0, 1}, "doctor": {0, 1, 3}}  # of the others' examples in `project`: 0
 
 
@@ -457,6 +458,29 @@ def test_the_examples_of_servers_serve(verb: str, project: Path) -> None:
         process.terminate()
         _, err = process.communicate(timeout=30)
         assert line.startswith("READY http://127.0.0.1:"), (words, err)
+
+
+@pytest.mark.parametrize("verb", sorted(TARGETS))
+def test_the_examples_of_targets_run(verb: str, project: Path) -> None:
+    package = project / "mypackage"
+    package.mkdir()
+    shutil.copy(ROOT / "docs" / "examples" / "accumulator.py", package / "streams.py")
+    shutil.copy(ROOT / "docs" / "examples" / "accumulator.mjs", project)
+    ran = 0
+    for words in examples(verb):
+        needed = {
+            "node": shutil.which("node"), "sdk:openai-python": find_spec("openai"), "openai-python": find_spec("openai"),
+            "openai-node": (ROOT / "tools" / "node" / "node_modules" / "openai").is_dir(),
+        }  # fmt: skip
+        if not all(needed.get(word, True) for word in words):
+            continue
+        at = words.index("--") if "--" in words else len(words)
+        given = [*words[:at], "--case", "036*", *words[at:]]
+        done = subprocess.run([*COMMAND, *given], env=environment(), text=True, capture_output=True, timeout=60)
+        assert done.returncode in (0, 1), (words, done)
+        assert done.stdout
+        ran += 1
+    assert ran
 
 
 def _cassette(path: Path) -> None:
