@@ -469,9 +469,11 @@ def test_the_examples_of_targets_run(verb: str, project: Path) -> None:
     ran = 0
     for words in examples(verb):
         needed = {
-            "node": shutil.which("node"), "sdk:openai-python": find_spec("openai"), "openai-python": find_spec("openai"),
+            "node": shutil.which("node"),
+            "sdk:openai-python": find_spec("openai"),
+            "openai-python": find_spec("openai"),
             "openai-node": (ROOT / "tools" / "node" / "node_modules" / "openai").is_dir(),
-        }  # fmt: skip
+        }
         if not all(needed.get(word, True) for word in words):
             continue
         at = words.index("--") if "--" in words else len(words)
