@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import socket
+import ssl
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+import pytest
 
 RESET = "reset"  # a part: RST, after what was sent has arrived
 Part = bytes | float | str
@@ -136,3 +142,19 @@ def closed_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
     return port
+
+
+def certified(folder: Path) -> tuple[ssl.SSLContext, Path]:
+    """A server's context with a certificate of its own for 127.0.0.1, and the file of that. Skips without openssl."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs the openssl command to make a certificate")
+    key, certificate = folder / "key.pem", folder / "ca.pem"
+    subprocess.run(
+        [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context, certificate

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import socket
-import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ import pytest
 from commandline import Done, harness
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from reading import CANONICAL, FIXTURES, ROOT, fixture_of
-from servers import RESET, Answer, Scripted, answer, closed_port, json_answer
+from servers import RESET, Answer, Scripted, answer, certified, closed_port, json_answer
 
 from harness.config import load_project
 from harness.dialects import BUILT_IN
@@ -350,17 +349,7 @@ def test_no_tls_where_there_should_be() -> None:
 @contextmanager
 def tls_server(folder: Path) -> Iterator[tuple[str, Path]]:
     """A server with a certificate of its own, and the file of that."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs the openssl command to make a certificate")
-    key, certificate = folder / "key.pem", folder / "ca.pem"
-    subprocess.run(
-        [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    context, certificate = certified(folder)
     listening = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:

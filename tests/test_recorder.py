@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import ssl
@@ -28,6 +27,7 @@ from typing import Any
 
 import httpx
 import pytest
+from servers import certified
 
 from harness.endpoint import Endpoint, Timeouts
 from harness.errors import RecordingError, SecretFound, UsageError
@@ -521,17 +521,7 @@ def test_requests_that_cannot_be_sent() -> None:
 
 
 def test_tls_with_a_ca_file(tmp_path: Path) -> None:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs the openssl command to make a certificate")
-    key, certificate = tmp_path / "key.pem", tmp_path / "ca.pem"
-    subprocess.run(
-        [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    context, certificate = certified(tmp_path)
     with Server(sends(CHUNKED + chunk(BODY) + b"0\r\n\r\n"), tls=context) as server:
         assert record(endpoint(server, verify=str(certificate))).body == BODY
         assert record(endpoint(server, verify=False)).body == BODY
